@@ -431,7 +431,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         if not self._is_prefit:
             return super()._learn_target(y)
         # The classes come from the fitted estimator, because calibration rows need not contain all of them.
-        self.classes_, index = joint_classes(*learn_labels(y, self._comm, fewest=1), self._levels()[0])
+        self.classes_, index = joint_classes(*learn_labels(y, self._comm, min_classes=1), self._levels()[0])
         return index
 
     def _score(self) -> SetScore:

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from fastens.files.dialects import ENCODINGS, MISSING_CODES, Dialect, dialect_of, is_about_encoding
+from fastens.files.dialects import ENCODINGS, MISSING_CODES, Dialect, infer_dialect, is_about_encoding
 from fastens.files.layout import is_number
-from fastens.files.numbers import leading_zeros
+from fastens.files.numbers import has_leading_zeros
 from fastens.files.schema import TableFileError, TableSchema, listed
 
 REPEATED = "Lines that repeat the header are skipped."
@@ -23,7 +23,7 @@ SURPLUS = "Some lines have more separators than the header; the empty cells at t
 _SCANNED = 1 << 16
 
 
-class _Trimmed:
+class _TrimmedStream:
     """Binary stream that ends at a given size and drops lines that repeat the header, and surplus empty cells."""
 
     closed = False
@@ -33,7 +33,7 @@ class _Trimmed:
         self._width, self._separator = width, separator
         self._part, self._is_first = b"", True
 
-    def __enter__(self) -> _Trimmed:
+    def __enter__(self) -> _TrimmedStream:
         return self
 
     def __exit__(self, *args: object) -> None:
@@ -45,7 +45,7 @@ class _Trimmed:
         self._stream.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Read some bytes, at least one line if repeated lines are dropped."""
+        """Return up to `size` bytes, all if negative, without repeated headers and surplus cells; empty at the end."""
         content: bytes = self._stream.read(self._left if size < 0 else min(size, self._left))
         self._left -= len(content)
         if not self._repeated and self._width is None:
@@ -60,6 +60,7 @@ class _Trimmed:
         return b"".join(kept) or (self.read(size) if content else b"")
 
     def _without_surplus(self, line: bytes, width: int) -> bytes:
+        """Return a line without the empty cells beyond the number of columns, `width`."""
         separator, text = self._separator.encode(), line.rstrip(b"\r\n")
         if text.count(separator) < width or (n := n_surplus(text.decode("latin-1"), self._separator, width)) < 1:
             return line
@@ -72,38 +73,38 @@ def n_surplus(line: str, separator: str, width: int) -> int:
     return 0 if any(cell.strip() for cell in cells[width:]) else len(cells) - width
 
 
-def has_surplus(rows: Sequence[Any], dialect: Dialect) -> bool:
-    """Return True if rows with too many values have empty cells at the end, which can be left out."""
+def has_surplus(ragged: Sequence[Any], dialect: Dialect) -> bool:
+    """Return True if the extra cells at the end of a ragged row are all empty, so that they can be left out."""
     width = len(dialect.names)
-    return "16" not in dialect.encoding and any(n_surplus(row.text, dialect.separator, width) > 0 for row in rows)
+    return "16" not in dialect.encoding and any(n_surplus(row.text, dialect.separator, width) > 0 for row in ragged)
 
 
-def without_foot(
+def opener_without_footer(
     open_file: Callable[[], Any], dialect: Dialect, repeats: bool = False, trims: bool = False
 ) -> Callable[[], Any]:
-    """Return a function that opens the file without its footer.
+    """Return a function that opens the file without its footer, and without other lines and cells if asked.
 
-    If `repeats` is True, lines that repeat the header are left out; if `trims` is True, surplus empty cells.
+    If `repeats` is True, lines that repeat the header are left out; if `trims` is True, empty cells beyond the columns.
     """
     if dialect.end is None and not repeats and not trims:
         return open_file
     end = 1 << 62 if dialect.end is None else dialect.end
     line = dialect.header.encode(dialect.encoding.removesuffix("-sig")) if repeats else b""
     width = len(dialect.names) if trims else None
-    return lambda: _Trimmed(open_file(), end, line, width, dialect.separator)
+    return lambda: _TrimmedStream(open_file(), end, line, width, dialect.separator)
 
 
 def read_csv(
-    open_file: Callable[[], Any], schema: TableSchema, text_columns: Sequence[str], words: Sequence[str] = ()
+    open_file: Callable[[], Any], schema: TableSchema, text_columns: Sequence[str], word_columns: Sequence[str] = ()
 ) -> tuple[pa.Table, Dialect]:
-    """Return the table and its dialect.
+    """Return the table of a CSV file and its dialect, with the first encoding that can decode it.
 
-    `text_columns` are read as text. In the columns `words`, only empty cells are missing.
+    `text_columns` are read as text. In `word_columns`, only empty cells are missing.
     """
     for encoding in ENCODINGS if schema.encoding is None else [schema.encoding]:
         try:
-            dialect = dialect_of(open_file, schema, encoding)
-            table = _read(open_file, dialect, schema, text_columns, words)
+            dialect = infer_dialect(open_file, schema, encoding)
+            table = _read_table(open_file, dialect, schema, text_columns, word_columns)
         except (UnicodeDecodeError, pa.ArrowInvalid) as error:
             if schema.encoding is not None or encoding == ENCODINGS[-1] or not is_about_encoding(error):
                 raise
@@ -115,7 +116,7 @@ def read_csv(
 
 
 def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
-    """Return a note about a guessed encoding; UTF encodings are detected reliably and need none."""
+    """Return a list with a note about a guessed encoding; empty if it was passed or is a UTF encoding."""
     if schema.encoding is not None or dialect.encoding.startswith("utf"):
         return []
     return [
@@ -124,51 +125,52 @@ def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
     ]
 
 
-def _read(
+def _read_table(
     open_file: Callable[[], Any],
     dialect: Dialect,
     schema: TableSchema,
     text_columns: Sequence[str],
-    words: Sequence[str],
+    word_columns: Sequence[str],
 ) -> pa.Table:
+    """Return the table of a file with a known dialect; the arguments are as in `read_csv`."""
     types = dict.fromkeys(set(text_columns) & set(dialect.names), pa.string())
     convert = convert_options(dialect, schema, types)
-    trimmed = without_foot(open_file, dialect)
+    trimmed = opener_without_footer(open_file, dialect)
     table, ragged = _read_rows(trimmed, dialect, convert)
     if trims := has_surplus(ragged, dialect):
         dialect.notes.append(SURPLUS)
-        trimmed = without_foot(open_file, dialect, trims=True)
+        trimmed = opener_without_footer(open_file, dialect, trims=True)
         table, ragged = _read_rows(trimmed, dialect, convert)
     if ragged:
         # Line numbers are available only with a single thread.
         raise ragged_error(_read_rows(trimmed, dialect, convert, use_threads=False)[1])
     if repeats_header(table, dialect):
         dialect.notes.append(REPEATED)
-        trimmed = without_foot(open_file, dialect, repeats=True, trims=trims)
+        trimmed = opener_without_footer(open_file, dialect, repeats=True, trims=trims)
         table, _ = _read_rows(trimmed, dialect, convert)
     if numbers := columns_of_codes(trimmed, dialect, table, schema):
         convert = convert_options(dialect, schema, dict.fromkeys(numbers, pa.string()))
         convert.include_columns = numbers
         texts, _ = _read_rows(trimmed, dialect, convert)
         table = with_codes(table, texts)
-    if words := [name for name in words if name in table.column_names]:
-        convert = convert_options(dialect, schema, dict.fromkeys(words, pa.string()))
-        convert.include_columns, convert.strings_can_be_null = words, False
+    if word_columns := [name for name in word_columns if name in table.column_names]:
+        convert = convert_options(dialect, schema, dict.fromkeys(word_columns, pa.string()))
+        convert.include_columns, convert.strings_can_be_null = word_columns, False
         texts, _ = _read_rows(trimmed, dialect, convert)
-        for name in words:
+        for name in word_columns:
             values = with_missing(texts[name], [""])
             table = table.set_column(table.column_names.index(name), name, values)
     return table
 
 
 def with_missing(values: Any, codes: Sequence[str]) -> Any:
-    """Return texts with missing-value codes, with or without blanks around them, set to missing."""
+    """Return texts with missing-value codes set to missing; spaces around the codes are ignored."""
     return pc.if_else(pc.is_in(pc.utf8_trim_whitespace(values), pa.array(codes)), None, values)
 
 
 def with_codes(table: pa.Table, texts: pa.Table) -> pa.Table:
-    """Return the table with text columns for the numbers that are written with leading zeros."""
-    for name in filter(lambda name: leading_zeros(texts[name]), texts.column_names):
+    """Return the table with columns of numbers replaced by their `texts` where a text has leading zeros."""
+    for name in filter(lambda name: has_leading_zeros(texts[name]), texts.column_names):
         table = table.set_column(table.column_names.index(name), name, texts[name])
     return table
 
@@ -197,7 +199,7 @@ def _repeats_names(table: pa.Table) -> bool:
 
 
 def columns_of_codes(open_file: Callable[[], Any], dialect: Dialect, table: pa.Table, schema: TableSchema) -> list[str]:
-    """Return the integer columns that may have leading zeros in the file, which would make them codes."""
+    """Return the names of integer columns that may have leading zeros in the file, so that they are codes."""
     is_known = schema.columns.__contains__
     numbers = [field.name for field in table.schema if field.type == pa.int64() and not is_known(field.name)]
     return numbers if numbers and _has_leading_zeros(open_file, dialect.separator) else []
@@ -210,28 +212,29 @@ def _has_leading_zeros(open_file: Callable[[], Any], separator: str) -> bool:
         last = b"\n"
         while block := stream.read(_SCANNED):
             signs = np.frombuffer(last + block, np.uint8)
-            if len(signs) > 3 and _zeros_in(signs, starts):
+            if len(signs) > 3 and _has_zero_prefix(signs, starts):
                 return True
             last = bytes(signs[-3:])
     return False
 
 
-def _zeros_in(signs: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
-    before = signs[:-3]
+def _has_zero_prefix(block: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
+    """Return True if a cell in these bytes begins with a zero and another digit; `starts` are bytes before cells."""
+    before = block[:-3]
     matches = before - np.uint8(9) < 36  # tabs, line ends, quotes and commas; all conditions are vectorised
     if starts[0] > 44:
         matches |= before == starts[0]
-    matches &= signs[1:-2] == ord("0")
-    matches &= signs[2:-1] - np.uint8(48) < 10
+    matches &= block[1:-2] == ord("0")
+    matches &= block[2:-1] - np.uint8(48) < 10
     if not matches.any():
         return False
-    third = signs[3:][matches]
+    third = block[3:][matches]
     return bool((np.isin(before[matches], starts) & ((third - np.uint8(48) < 10) | np.isin(third, starts))).any())
 
 
-def ragged_error(rows: Sequence[Any]) -> TableFileError:
-    """Return the error for rows with more or fewer values than columns."""
-    first, *others = rows
+def ragged_error(ragged_rows: Sequence[Any]) -> TableFileError:
+    """Return the error for rows, as pyarrow reports them, with more or fewer values than columns."""
+    first, *others = ragged_rows
     more = f"; the same holds for line {listed([row.number for row in others], 8)}" if others else ""
     return TableFileError(
         f"every line must have {first.expected_columns} values, like the header; line {first.number} has "
@@ -240,7 +243,7 @@ def ragged_error(rows: Sequence[Any]) -> TableFileError:
 
 
 def convert_options(dialect: Dialect, schema: TableSchema, types: Mapping[str, pa.DataType]) -> pa.csv.ConvertOptions:
-    """Return the options for converting values; the columns in `types` have fixed types."""
+    """Return the pyarrow options for converting values; `types` maps columns to the types to read them as."""
     return pa.csv.ConvertOptions(
         null_values=[*MISSING_CODES, *schema.missing],
         strings_can_be_null=True,
@@ -250,7 +253,7 @@ def convert_options(dialect: Dialect, schema: TableSchema, types: Mapping[str, p
 
 
 def parse_options(dialect: Dialect, ragged: list[Any]) -> pa.csv.ParseOptions:
-    """Return the options for parsing lines; rows with more or fewer values than columns are appended to `ragged`."""
+    """Return the pyarrow options for parsing lines; rows of the wrong length are appended to `ragged` and skipped."""
 
     def skip(row: Any) -> str:
         ragged.append(row)
@@ -260,7 +263,7 @@ def parse_options(dialect: Dialect, ragged: list[Any]) -> pa.csv.ParseOptions:
 
 
 def read_options(dialect: Dialect, **options: Any) -> pa.csv.ReadOptions:
-    """Return the options for reading, with the first row and the column names."""
+    """Return the pyarrow options for reading, with the column names and the number of header lines to skip."""
     options |= {"column_names": dialect.names, "skip_rows": dialect.n_header_lines}
     return pa.csv.ReadOptions(encoding=dialect.encoding.removesuffix("-sig"), **options)
 

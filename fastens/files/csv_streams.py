@@ -25,15 +25,15 @@ from fastens.files.csv_files import (
     convert_options,
     encoding_notes,
     has_surplus,
+    opener_without_footer,
     parse_options,
     ragged_error,
     read_options,
     repeats_header,
     with_codes,
     with_missing,
-    without_foot,
 )
-from fastens.files.dialects import ENCODINGS, MISSING_CODES, Dialect, dialect_of, is_about_encoding
+from fastens.files.dialects import ENCODINGS, MISSING_CODES, Dialect, infer_dialect, is_about_encoding
 from fastens.files.formats import DAMAGE, opener
 from fastens.files.read import (
     Typing,
@@ -101,7 +101,7 @@ class CsvStream:
         self._learn_head()
         if self.as_text:
             self._stored = self._types = dict.fromkeys(self._names, pa.string())
-        while not self._is_counted():
+        while not self._count_rows():
             pass
 
     @property
@@ -110,24 +110,24 @@ class CsvStream:
         return pa.schema([(name, self._types[name]) for name in self._names])
 
     def as_written(self) -> CsvStream:
-        """Return the stream with all values as texts, including missing-value codes."""
+        """Return the stream with all values as texts as in the file, including missing-value codes."""
         stream = copy(self)
         stream._stored = stream._types = dict.fromkeys(self._names, pa.string())
         stream._keeps_codes = True
         return stream
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield batches of the given columns from all files in order."""
-        for number in range(len(self.paths)):
-            with self._faults_of(number):
-                yield from self._batches_of(self._dialect(number), number, columns)
+        """Yield batches with these columns from all files in order."""
+        for file_index in range(len(self.paths)):
+            with self._add_path_to_errors(file_index):
+                yield from self._read_batches(self._dialect(file_index), file_index, columns)
 
     # One file --------------------------------------------------
 
     @contextmanager
-    def _faults_of(self, number: int) -> Iterator[None]:
-        """Add the path of the file to errors."""
-        path = self.paths[number]
+    def _add_path_to_errors(self, file_index: int) -> Iterator[None]:
+        """Return a context that adds the path of the file at `file_index` to errors."""
+        path = self.paths[file_index]
         try:
             yield
         except TableFileError as error:
@@ -135,43 +135,45 @@ class CsvStream:
         except (*DAMAGE, UnicodeDecodeError) as error:
             raise TableFileError(f"cannot read {path}: {error}") from error
 
-    def _dialect(self, number: int) -> Dialect:
-        return dialect_of(self._openers[number], self.schema, self._encodings[number] or ENCODINGS[0])
+    def _dialect(self, file_index: int) -> Dialect:
+        """Return the dialect of the file at `file_index`."""
+        return infer_dialect(self._openers[file_index], self.schema, self._encodings[file_index] or ENCODINGS[0])
 
-    def _batches_of(self, dialect: Dialect, number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield typed batches of a file; errors of Arrow are passed on."""
+    def _read_batches(self, dialect: Dialect, file_index: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the converted batches of the file at `file_index`; pass on errors of Arrow."""
         ragged: list[Any] = []
         first = 0
-        with self._opened(dialect, number, self._stored, columns, ragged) as reader:
+        with self._open_reader(dialect, file_index, self._stored, columns, ragged) as reader:
             for batch in reader:
                 if ragged:
                     break
-                yield self._typed(batch, columns, first)
+                yield self._convert_batch(batch, columns, first)
                 first += batch.num_rows
         if ragged:
-            self._refuse(ragged, dialect, number)
+            self._raise_ragged(ragged, dialect, file_index)
 
-    def _refuse(self, ragged: list[Any], dialect: Dialect, number: int) -> None:
-        """Raise an error for rows of another length, or `_Again` if they can be read without surplus empty cells."""
-        if not self._trims[number] and has_surplus(ragged, dialect):
-            self._trims[number] = True
-            self._note(SURPLUS)
+    def _raise_ragged(self, ragged: list[Any], dialect: Dialect, file_index: int) -> None:
+        """Raise the error for ragged rows, or `_Again` to read the file again if their extra cells are all empty."""
+        if not self._trims[file_index] and has_surplus(ragged, dialect):
+            self._trims[file_index] = True
+            self._add_notes(SURPLUS)
             raise _Again
         raise ragged_error(ragged)
 
     @contextmanager
-    def _opened(
+    def _open_reader(
         self,
         dialect: Dialect,
-        number: int,
+        file_index: int,
         types: Mapping[str, Any],
         columns: Sequence[str],
         ragged: list[Any],
     ) -> Iterator[Any]:
-        self._note(*dialect.notes)
+        """Return a context with the pyarrow reader of the file at `file_index`; it appends ragged rows to `ragged`."""
+        self._add_notes(*dialect.notes)
         if self._names and set(dialect.names) != set(self._names):
             raise TableFileError(
-                f"{self.paths[number]} must have the columns of {self.paths[0]}, {listed(self._names)}; "
+                f"{self.paths[file_index]} must have the columns of {self.paths[0]}, {listed(self._names)}; "
                 f"it has {listed(dialect.names)}"
             )
         # Line numbers are available only with a single thread, and more threads would not be faster.
@@ -180,13 +182,15 @@ class CsvStream:
         convert.include_columns = list(columns)
         convert.strings_can_be_null = not self._keeps_codes and not self._words
         with (
-            without_foot(self._openers[number], dialect, self._repeats[number], self._trims[number])() as stream,
+            opener_without_footer(
+                self._openers[file_index], dialect, self._repeats[file_index], self._trims[file_index]
+            )() as stream,
             pa.csv.open_csv(stream, read, parse_options(dialect, ragged), convert) as reader,
         ):
             yield reader
 
-    def _typed(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
-        """Return the batch with texts converted to numbers and dates according to the notation of their column."""
+    def _convert_batch(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
+        """Return a batch with texts converted to their column types; `first` is its first row number in the file."""
         codes = () if self._keeps_codes else self.schema.missing
 
         def typed(name: str, values: pa.Array) -> pa.Array:
@@ -199,46 +203,47 @@ class CsvStream:
                 read = without_codes(read, codes) if codes else read
             return read.combine_chunks()
 
-        texts = batch.columns if self._keeps_codes else map(self._with_missing, columns, batch.columns)
+        texts = batch.columns if self._keeps_codes else map(self._mark_missing, columns, batch.columns)
         arrays = [typed(name, values) for name, values in zip(columns, texts, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    def _with_missing(self, name: str, values: Any) -> Any:
-        """Return the values with missing-value codes set to missing, if Arrow has not done so."""
+    def _mark_missing(self, name: str, values: Any) -> Any:
+        """Return the values of column `name` with missing-value codes set to missing, if Arrow has not done so."""
         if not self._words or not pa.types.is_string(values.type):
             return values
         return with_missing(values, [""] if name in self._words else MISSING_CODES)
 
-    def _with_encoding(self, number: int, read: Callable[[Dialect, int], T]) -> T:
-        """Read with the first encoding that can decode the file."""
-        last_encoding = self._encodings[number]
+    def _read_with_encoding(self, file_index: int, read: Callable[[Dialect, int], T]) -> T:
+        """Return read(dialect, file_index) with the first encoding that can decode the file."""
+        last_encoding = self._encodings[file_index]
         tried = ENCODINGS if last_encoding is None else [last_encoding]
         for encoding in tried:
             try:
-                dialect = dialect_of(self._openers[number], self.schema, encoding)
-                result = read(dialect, number)
+                dialect = infer_dialect(self._openers[file_index], self.schema, encoding)
+                result = read(dialect, file_index)
             except (UnicodeDecodeError, pa.ArrowInvalid) as error:
                 if encoding == tried[-1] or not is_about_encoding(error):
                     raise
             else:
                 break
-        if read != self._head:
-            self._encodings[number] = dialect.encoding
-        self._note(*encoding_notes(dialect, self.schema))
+        if read != self._read_head:
+            self._encodings[file_index] = dialect.encoding
+        self._add_notes(*encoding_notes(dialect, self.schema))
         return result
 
-    def _note(self, *notes: str) -> None:
+    def _add_notes(self, *notes: str) -> None:
+        """Append the notes that have not been made before."""
         self.notes += [note for note in notes if note not in self.notes]
 
     # The head --------------------------------------------------
 
     def _learn_head(self) -> None:
-        """Infer the column types and notations from the first rows."""
-        with self._faults_of(0):
+        """Set the names, types and notations of the columns from the first rows of the first file."""
+        with self._add_path_to_errors(0):
             try:
-                head, dialect = self._with_encoding(0, self._head)
+                head, dialect = self._read_with_encoding(0, self._read_head)
             except _Again:
-                head, dialect = self._with_encoding(0, self._head)
+                head, dialect = self._read_with_encoding(0, self._read_head)
             if head.num_rows == 0:
                 raise TableFileError("the file has no rows")
         # If all values remain text, notes on their interpretation would be misleading.
@@ -249,39 +254,43 @@ class CsvStream:
         typed = {name: typing.read(name, head[name]) for name in head.column_names}
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in typed.items()})
         for name, (values, column) in typed.items():
-            self._take_type(name, head[name].type, values.type, column)
+            self._set_types(name, head[name].type, values.type, column)
 
-    def _head(self, dialect: Dialect, number: int) -> tuple[pa.Table, Dialect]:
+    def _read_head(self, dialect: Dialect, file_index: int) -> tuple[pa.Table, Dialect]:
+        """Return the first rows of a file, with codes that have leading zeros as texts, and the dialect."""
         declared = {**self.schema.columns, **self.requested}
         as_text = [name for name, column in declared.items() if column.type == TEXT or is_written(column)]
-        head = self._first_rows(dialect, number, as_text)
+        head = self._read_first_rows(dialect, file_index, as_text)
         if repeats_header(head, dialect):
-            self._leave_out_repeated(number)
-            head = self._first_rows(dialect, number, as_text)
-        with self._openers[number]() as stream:
+            self._skip_repeated_headers(file_index)
+            head = self._read_first_rows(dialect, file_index, as_text)
+        with self._openers[file_index]() as stream:
             block = partial(pa.BufferReader, stream.read(BLOCK_BYTES))
         known_schema = replace(self.schema, columns=declared)
         if numbers := columns_of_codes(block, dialect, head, known_schema):
-            head = with_codes(head, self._first_rows(dialect, number, numbers).select(numbers))
+            head = with_codes(head, self._read_first_rows(dialect, file_index, numbers).select(numbers))
         return head, dialect
 
-    def _first_rows(self, dialect: Dialect, number: int, as_text: Sequence[str]) -> pa.Table:
+    def _read_first_rows(self, dialect: Dialect, file_index: int, as_text: Sequence[str]) -> pa.Table:
+        """Return the first block of a file as a table, with the columns `as_text` as texts."""
         ragged: list[Any] = []
-        with self._opened(dialect, number, dict.fromkeys(as_text, pa.string()), [], ragged) as reader:
+        with self._open_reader(dialect, file_index, dict.fromkeys(as_text, pa.string()), [], ragged) as reader:
             batch = next(iter(reader), None)
             head = pa.Table.from_batches([] if batch is None else [batch], reader.schema)
-        head = pa.table(list(map(self._with_missing, head.column_names, head.columns)), names=head.column_names)
+        head = pa.table(list(map(self._mark_missing, head.column_names, head.columns)), names=head.column_names)
         if ragged:
-            self._refuse(ragged, dialect, number)
+            self._raise_ragged(ragged, dialect, file_index)
         if any(pa.types.is_binary(field.type) for field in head.schema):
             raise pa.ArrowInvalid("invalid UTF8 data")
         return head
 
-    def _leave_out_repeated(self, number: int) -> None:
-        self._repeats[number] = True
-        self._note(REPEATED)
+    def _skip_repeated_headers(self, file_index: int) -> None:
+        """Skip lines that repeat the header in the file at `file_index` from now on, and note it."""
+        self._repeats[file_index] = True
+        self._add_notes(REPEATED)
 
-    def _take_type(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
+    def _set_types(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
+        """Set the types of a column as stored and as returned, from its `parsed` type and its converted `type_`."""
         # Arrow cannot parse negative numbers in parentheses, and `is_written` does not cover them, so such columns are
         # read as text.
         is_text = column.type == TEXT or is_written(column) or parsed == pa.string()
@@ -291,39 +300,40 @@ class CsvStream:
 
     # The first pass --------------------------------------------------
 
-    def _is_counted(self) -> bool:
+    def _count_rows(self) -> bool:
         """Count the rows; return False if a column got a wider type, so that the rows must be read again."""
         self.n_rows = 0
-        for number in range(len(self.paths)):
-            with self._faults_of(number):
+        for file_index in range(len(self.paths)):
+            with self._add_path_to_errors(file_index):
                 try:
-                    self.n_rows += self._with_encoding(number, self._count)
+                    self.n_rows += self._read_with_encoding(file_index, self._count_file_rows)
                 except _Again:
                     return False
                 except pa.ArrowInvalid as error:
-                    self._widen(number, error)
+                    self._widen_column(file_index, error)
                     return False
         return True
 
-    def _count(self, dialect: Dialect, number: int) -> int:
-        return sum(batch.num_rows for batch in self._batches_of(dialect, number, self._names))
+    def _count_file_rows(self, dialect: Dialect, file_index: int) -> int:
+        """Return the number of rows of a file."""
+        return sum(batch.num_rows for batch in self._read_batches(dialect, file_index, self._names))
 
-    def _widen(self, number: int, error: Exception) -> None:
-        """Widen the type of a column for a value that does not fit, or raise an error that names the value."""
+    def _widen_column(self, file_index: int, error: Exception) -> None:
+        """Widen the type of a column for the value in an error of Arrow, or raise an error that names the value."""
         fault = _FAULT.search(str(error))
         if fault is None:
             raise error
         name, row, value = self._names[int(fault[1])], int(fault[2]), fault[3]
-        dialect, type_ = self._dialect(number), self._stored[name]
-        if dialect.header and not self._repeats[number] and value.strip() == name:
-            self._leave_out_repeated(number)
+        dialect, type_ = self._dialect(file_index), self._stored[name]
+        if dialect.header and not self._repeats[file_index] and value.strip() == name:
+            self._skip_repeated_headers(file_index)
             return
         values = pa.chunked_array([[value.replace(",", ".") if dialect.prefers_comma else value]])
         if type_ == pa.null():
-            self._take_first(name, value)
-        elif type_ in _WIDER and _fits(values, _WIDER[type_]):
+            self._set_types_from_value(name, value)
+        elif type_ in _WIDER and _can_cast(values, _WIDER[type_]):
             self._stored[name] = self._types[name] = _WIDER[type_]
-        elif self._is_number(name, value, dialect):
+        elif self._accepts_number(name, value, dialect):
             self._stored[name], self._types[name] = pa.string(), pa.float64()
         else:
             row -= dialect.n_header_lines
@@ -333,7 +343,7 @@ class CsvStream:
                 f"schema={{'columns': {{{name!r}: 'text'}}}}"
             ) from error
 
-    def _is_number(self, name: str, value: str, dialect: Dialect) -> bool:
+    def _accepts_number(self, name: str, value: str, dialect: Dialect) -> bool:
         """Return True if a number column accepts a value that Arrow cannot parse, such as (5).
 
         Lenient columns accept any value, which then becomes missing. All values of the column are then converted from
@@ -347,16 +357,17 @@ class CsvStream:
             self.schema.columns[name] = column
         return is_one
 
-    def _take_first(self, name: str, value: str) -> None:
+    def _set_types_from_value(self, name: str, value: str) -> None:
         """Set the type of a column that is empty in the head from its first value."""
         content = pa.BufferReader(b'c\n"' + value.replace('"', '""').encode() + b'"\n')
         values = pa.csv.read_csv(content, parse_options=pa.csv.ParseOptions(newlines_in_values=True))["c"]
         read, column = Typing({}, {}, False, False, self.notes).read(name, values)
         self.schema.columns[name] = column
-        self._take_type(name, values.type, read.type, column)
+        self._set_types(name, values.type, read.type, column)
 
 
-def _fits(values: pa.ChunkedArray, type_: pa.DataType) -> bool:
+def _can_cast(values: pa.ChunkedArray, type_: pa.DataType) -> bool:
+    """Return True if all values can be cast to an Arrow type."""
     try:
         values.cast(type_)
     except pa.ArrowException:

@@ -35,7 +35,7 @@ _SIGNS = r"^[0-9A-Za-zÀ-ÿ .,:/+\-º年月日년월일]{4,40}$"
 _MAY_BE = re.compile(
     rf"\d[-/.:]\d|^\s*(?:\d{{6}}|\d{{8}})\b|\d年|\d-?[qw]\d|\bq[1-4]\b|\b(?:{'|'.join(_MONTHS)})", re.IGNORECASE
 )
-# Formats of dates after `_plain`, the most likely first. "{s}" stands for the separator of the parts.
+# Formats of dates after `_normalise_cells`, the most likely first. "{s}" stands for the separator of the parts.
 _SHAPES = (
     (r"\d{4}([-/.])\d{1,2}\1\d{1,2}", ("%Y{s}%m{s}%d",)),
     (r"\d{1,2}([.])\d{1,2}\1\d{4}", ("%d.%m.%Y",)),
@@ -91,38 +91,41 @@ class DateFormat:
         return _HAS_DAY.search(self.text) is not None
 
     def parse(self, cells: pa.StringArray | pa.ChunkedArray) -> pa.Array:
-        """Return dates, timestamps if the format has hours, or times of day; null for cells that do not match."""
-        plain, text = _plain(cells, "%b" in self.text), self.text.removesuffix("%z")
+        """Return the cells as date32, timestamps if the format has hours, or times of day; null without a match."""
+        plain, text = _normalise_cells(cells, "%b" in self.text), self.text.removesuffix("%z")
         if "%V" in text:
-            return _weeks(plain)
+            return _parse_weeks(plain)
         shift = None
         if text != self.text:
-            shift, plain = _zones(plain)
+            shift, plain = _split_time_zones(plain)
         for quarter in range(1, 5) if "%q" in text else ():
             plain = pc.replace_substring(plain, pattern=f"q{quarter}", replacement=f"m{3 * quarter - 2}")
         text = text.replace("%b", "m%m").replace("Q%q", "m%m")
         moments = pc.strptime(plain, format=text, unit="s", error_is_null=True)
         if "%d" in text:
-            moments = _of_calendar(moments, plain, text)
+            moments = _drop_invalid_days(moments, plain, text)
         if shift is not None:
             moments = pc.subtract(moments, shift)
         if not self.has_days:
             return moments.cast(pa.time32("s"))
         if "%y" in text and self.first_year:
-            moments = _within(moments, self.first_year)
+            moments = _shift_centuries(moments, self.first_year)
         return moments if ":" in text or "%H" in text else moments.cast(pa.date32())
 
 
-def _of_calendar(moments: Any, cells: Any, text: str) -> Any:
-    """Return the timestamps with null for days that do not exist, which Arrow moves to the next month."""
-    late = pc.and_(pc.less_equal(pc.day(moments), _MAX_DAYS_OVER), pc.is_valid(moments))
+def _drop_invalid_days(timestamps: Any, cells: Any, text: str) -> Any:
+    """Return the timestamps with null for days that do not exist, which Arrow moves to the next month.
+
+    `cells` are the texts that were parsed with the format `text`.
+    """
+    late = pc.and_(pc.less_equal(pc.day(timestamps), _MAX_DAYS_OVER), pc.is_valid(timestamps))
     if not pc.any(late).as_py():
-        return moments
+        return timestamps
     before = re.escape(text[: text.index("%d")]).replace("%Y", "[0-9]{4}")
     pattern = "^ *" + re.sub("%[a-zA-Z]", "[0-9]{1,2}", before) + "(?P<day>[0-9]{1,2})"
     days = pc.struct_field(pc.extract_regex(cells, pattern=pattern), "day").cast(pa.int64())
-    is_other = pc.fill_null(pc.and_(late, pc.not_equal(days, pc.day(moments))), False)
-    return pc.if_else(is_other, None, moments)
+    is_other = pc.fill_null(pc.and_(late, pc.not_equal(days, pc.day(timestamps))), False)
+    return pc.if_else(is_other, None, timestamps)
 
 
 def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool, float] | None:
@@ -137,7 +140,7 @@ def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool
     signs = pc.and_(pc.match_substring_regex(sample, pattern=_SIGNS), pc.match_substring_regex(sample, pattern="[0-9]"))
     if not len(sample) or (pc.sum(signs).as_py() or 0) < NEARLY * len(sample):
         return None
-    formats = _candidates(sample)
+    formats = _candidate_formats(sample)
     n_fitting = {text: len(sample) - DateFormat(text).parse(sample).null_count for text in formats}
     most = max(n_fitting.values(), default=0)
     if most < NEARLY * len(sample) or not most:
@@ -147,21 +150,21 @@ def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool
     share = 1 - parsed[best].null_count / len(cells)
     alike = [text for text in parsed if parsed[text].null_count == parsed[best].null_count and text[:2] != "%y"]
     is_ambiguous = any(not parsed[text].equals(parsed[best]) for text in alike)
-    return DateFormat(best, _first_year(parsed[best], name) if "%y" in best else 0), is_ambiguous, share
+    return DateFormat(best, _infer_first_year(parsed[best], name) if "%y" in best else 0), is_ambiguous, share
 
 
-def _candidates(sample: pa.StringArray) -> list[str]:
-    """Return the candidate formats of the first cells."""
+def _candidate_formats(sample: pa.StringArray) -> list[str]:
+    """Return the formats, as in `strptime`, that the first cells of a sample suggest."""
     formats: dict[str, None] = {}
     for named in (False, True):
-        plain = _plain(sample.slice(0, SHAPES), named)
-        for cell, without in zip(plain.to_pylist(), _zones(plain)[1].to_pylist(), strict=True):
-            formats.update(dict.fromkeys(_formats_of(without + ("%z" if cell != without else ""))))
+        plain = _normalise_cells(sample.slice(0, SHAPES), named)
+        for cell, without in zip(plain.to_pylist(), _split_time_zones(plain)[1].to_pylist(), strict=True):
+            formats.update(dict.fromkeys(_formats_of_cell(without + ("%z" if cell != without else ""))))
     return list(formats)
 
 
-def _formats_of(cell: str) -> list[str]:
-    """Return the candidate formats of a normalised cell."""
+def _formats_of_cell(cell: str) -> list[str]:
+    """Return the candidate formats of a date, a time or both in a normalised cell."""
     clock = re.fullmatch(rf"(?P<date>.*?)(?P<gap> ?)\b{_CLOCK}", cell)
     time = ""
     if clock is not None:
@@ -169,22 +172,23 @@ def _formats_of(cell: str) -> list[str]:
         time = sign.join(["%I" if clock["half"] else "%H", "%M", *(["%S"] if clock["seconds"] else [])])
         time += (" %p" if clock["half"] else "") + (clock["zone"] or "")
         if not clock["date"] and (sign == ":" or clock["seconds"]):
-            dates = _dates_of(cell)  # 10.11.12 is more likely a date than a time
+            dates = _formats_of_date(cell)  # 10.11.12 is more likely a date than a time
             return [*dates, time]
-        if clock["gap"] and (day_formats := _dates_of(clock["date"])):
+        if clock["gap"] and (day_formats := _formats_of_date(clock["date"])):
             return [f"{date} {time}" for date in day_formats]
-    return _dates_of(cell)
+    return _formats_of_date(cell)
 
 
-def _dates_of(cell: str) -> list[str]:
+def _formats_of_date(cell: str) -> list[str]:
+    """Return the candidate formats of a date without a time."""
     for shape, formats in _SHAPES:
         if (match := re.fullmatch(shape, cell)) is not None:
             return [text.replace("{s}", match[1]) for text in formats]
     return []
 
 
-def _plain(cells: pa.StringArray | pa.ChunkedArray, named: bool) -> pa.Array:
-    """Return the cells in lower case without filler words; if `named`, month names become m1 to m12 between spaces."""
+def _normalise_cells(cells: pa.StringArray | pa.ChunkedArray, has_month_names: bool) -> pa.Array:
+    """Return the cells in lower case without filler words; `has_month_names` turns month names into m1 to m12."""
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     text = pc.utf8_lower(pc.utf8_trim_whitespace(cells.cast(pa.string())))
@@ -200,7 +204,7 @@ def _plain(cells: pa.StringArray | pa.ChunkedArray, named: bool) -> pa.Array:
         (r"([0-9]),? (-|um|at|à|a las)? ?([0-9]{1,2}[:.][0-9]{2})", r"\1 \3"),
     ):
         text = pc.replace_substring_regex(text, pattern=pattern, replacement=replacement)
-    if not named:
+    if not has_month_names:
         return text
     text = pc.replace_substring_regex(text, pattern=r"([0-9])(st|nd|rd|th|er|º)\b", replacement=r"\1")
     text = pc.replace_substring_regex(text, pattern=r"\b(de|del|of)\b", replacement=" ")
@@ -211,9 +215,9 @@ def _plain(cells: pa.StringArray | pa.ChunkedArray, named: bool) -> pa.Array:
     return pc.replace_substring_regex(text, pattern=r"^(m\d+ \d{1,2}) ([\d:]{5,8}) (\d{4})$", replacement=r"\1 \3 \2")
 
 
-def _zones(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the offset of each cell from UTC in seconds, and the cells without their time zone."""
-    parts = pc.extract_regex(plain, pattern=_ZONE.replace("([:.][0-9]{2})", "[:.][0-9]{2}", 1))
+def _split_time_zones(cells: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the offset of each cell from UTC as a duration in seconds, and the cells without their time zones."""
+    parts = pc.extract_regex(cells, pattern=_ZONE.replace("([:.][0-9]{2})", "[:.][0-9]{2}", 1))
     hours, minutes = (
         pc.coalesce(pc.if_else(pc.equal(part := pc.struct_field(parts, name), ""), "0", part), "0").cast(pa.int64())
         for name in ("hours", "minutes")
@@ -223,11 +227,11 @@ def _zones(plain: pa.Array) -> tuple[pa.Array, pa.Array]:
         pc.fill_null(pc.equal(pc.struct_field(parts, "sign"), "-"), False), pc.negate(seconds), seconds
     )
     pattern = _ZONE.replace("?P<sign>", "").replace("?P<hours>", "").replace("?P<minutes>", "")
-    return seconds.cast(pa.duration("s")), pc.replace_substring_regex(plain, pattern=pattern, replacement=r"\1")
+    return seconds.cast(pa.duration("s")), pc.replace_substring_regex(cells, pattern=pattern, replacement=r"\1")
 
 
-def _weeks(plain: pa.Array) -> pa.Array:
-    """Return the Mondays of ISO 8601 weeks."""
+def _parse_weeks(cells: pa.Array) -> pa.Array:
+    """Return the Monday of the ISO 8601 week in each cell, such as 2024-w05; null for other cells."""
 
     def monday(cell: str | None) -> datetime.date | None:
         match = re.fullmatch(r"(\d{4})-?w(\d{2})", cell or "")
@@ -236,28 +240,31 @@ def _weeks(plain: pa.Array) -> pa.Array:
         except ValueError:
             return None
 
-    coded = plain.dictionary_encode()
+    coded = cells.dictionary_encode()
     return pa.array([monday(cell) for cell in coded.dictionary.to_pylist()], pa.date32()).take(coded.indices)
 
 
-def _first_year(moments: pa.Array, name: str) -> int:
-    """Return the first of the hundred years of two-digit years; dates of birth and old dates lie in the past."""
+def _infer_first_year(timestamps: pa.Array, name: str) -> int:
+    """Return the first of the hundred years that two-digit years of column `name` belong to.
+
+    Dates of birth and old dates lie in the past.
+    """
     now = datetime.date.today().year
     ahead = 0 if _IS_BIRTH.search(name) else _YEARS_AHEAD
-    years = pc.year(_within(moments.cast(pa.timestamp("s")), now + ahead - 99))
+    years = pc.year(_shift_centuries(timestamps.cast(pa.timestamp("s")), now + ahead - 99))
     limits = pc.min_max(years).as_py()
     if limits["max"] > now and limits["min"] < now - _LONG_AGO:
         ahead = 0
     return now + ahead - 99
 
 
-def _within(moments: pa.Array, first_year: int) -> pa.Array:
+def _shift_centuries(timestamps: pa.Array, first_year: int) -> pa.Array:
     """Return the timestamps shifted by centuries into the hundred years from `first_year`."""
-    if moments.null_count == len(moments):
-        return moments
-    values = moments.fill_null(0).to_numpy(zero_copy_only=False)
+    if timestamps.null_count == len(timestamps):
+        return timestamps
+    values = timestamps.fill_null(0).to_numpy(zero_copy_only=False)
     months = values.astype("datetime64[M]")
     years = months.astype("datetime64[Y]").astype(np.int64) + 1970
     centuries = -((years - first_year) // 100)
     moved = (months + 1200 * centuries).astype("datetime64[s]") + (values - months.astype("datetime64[s]"))
-    return pa.array(moved, moments.type, mask=np.asarray(moments.is_null()))
+    return pa.array(moved, timestamps.type, mask=np.asarray(timestamps.is_null()))

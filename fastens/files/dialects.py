@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from fastens.files.layout import FOOT_ROWS, foot_of, head_of, is_plain_row
+from fastens.files.layout import FOOT_ROWS, count_footer_rows, find_header, is_plain_row
 from fastens.files.schema import TableFileError, TableSchema, listed
 
 
@@ -101,8 +101,11 @@ def is_about_encoding(error: Exception) -> bool:
     return isinstance(error, UnicodeDecodeError) or any(word in str(error) for word in words)
 
 
-def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
-    """Infer the dialect of a file from its head and its end."""
+def infer_dialect(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
+    """Return the dialect of a file, inferred from its head and its end; raise TableFileError if it is not text.
+
+    Raises UnicodeDecodeError if the head cannot be decoded with `encoding`.
+    """
     with open_file() as stream:
         head = stream.read(HEAD_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -122,24 +125,24 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
     if said := _SEPARATOR_LINE.fullmatch(lines[0]):
         separators, n_before = schema.separator or said[1], 1
     n_before += next((i for i, line in enumerate(lines[n_before:]) if not line.startswith("#")), 0)  # comments
-    by_separator = {separator: _rows(lines[n_before:], separator) for separator in separators}
+    by_separator = {separator: _parse_rows(lines[n_before:], separator) for separator in separators}
     separator = max(by_separator, key=lambda key: _consistency(by_separator[key][0]))
     rows, ends = by_separator[separator]
     if n_before and rows and lines[n_before - 1].startswith("#"):
-        last, _ = _rows(lines[n_before - 1 : n_before], separator)
-        if len(last[0]) == len(_filled(rows)[0]) > 1:
+        last, _ = _parse_rows(lines[n_before - 1 : n_before], separator)
+        if len(last[0]) == len(_nonblank_rows(rows)[0]) > 1:
             rows, ends = [*last, *rows], [0, *ends]  # the header is the last line that begins with "#"
-    if not _filled(rows):
+    if not _nonblank_rows(rows):
         raise TableFileError("it is empty")
     missing = {"", *MISSING_CODES, *schema.missing, *USUAL_CODES}
     declared = schema.columns if schema.header_rows is None else ()
-    top = head_of(rows, declared, missing, schema.header_rows, schema.skip_lines is None)
-    body = [top.names, *_filled(rows[top.first :])]
+    top = find_header(rows, declared, missing, schema.header_rows, schema.skip_lines is None)
+    body = [top.names, *_nonblank_rows(rows[top.first :])]
     names, notes = unique_names(_with_all_names(body))
     n_header_lines = ends[top.first - 1] if top.first else 0
     header = lines[n_before + ends[top.start] - 1] if top.first == top.start + 1 and ends[top.start] else ""
     if schema.header_rows == 0 or (
-        schema.header_rows is None and not top.notes and _is_row(names, _filled(rows), schema)
+        schema.header_rows is None and not top.notes and _lacks_header(names, _nonblank_rows(rows), schema)
     ):
         names, n_header_lines, header = [_default_name(i) for i in range(len(names))], 0, ""
         notes = [f"The first line is read as data, not as a header; the columns are named {listed(names, 3)}."]
@@ -154,21 +157,24 @@ def dialect_of(open_file: Callable[[], Any], schema: TableSchema, encoding: str)
         _prefers_comma("\n".join(lines), separator),
         header,
     )
-    last_text, n_bytes = (text, len(head)) if is_whole else _last_text(open_file, encoding)
+    last_text, n_bytes = (text, len(head)) if is_whole else _read_end(open_file, encoding)
     end = _LINE.findall(last_text)
-    return _with_foot(dialect, schema, end[n_header_lines:] if is_whole else end[1:], n_bytes)
+    return _with_footer(dialect, schema, end[n_header_lines:] if is_whole else end[1:], n_bytes)
 
 
-def _filled(rows: list[list[str]]) -> list[list[str]]:
-    """Return the rows that are not empty."""
+def _nonblank_rows(rows: list[list[str]]) -> list[list[str]]:
+    """Return the rows that have a cell that is not blank."""
     return [row for row in rows if any(cell.strip() for cell in row)]
 
 
-def _with_foot(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes: int) -> Dialect:
-    """Return the dialect with the end of the rows, found from the last lines of a file of `n_bytes` bytes."""
+def _with_footer(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes: int) -> Dialect:
+    """Return the dialect with the position where the footer begins, found in the last lines of the file.
+
+    `n_bytes` is the size of the file.
+    """
     notes, n = dialect.notes, schema.skip_footer
     if n is None:
-        n = _n_foot_lines(lines[-FOOT_ROWS:], dialect, {*MISSING_CODES, *schema.missing, *USUAL_CODES})
+        n = _count_footer_lines(lines[-FOOT_ROWS:], dialect, {*MISSING_CODES, *schema.missing, *USUAL_CODES})
     cut = lines[len(lines) - n :]
     said = [line.strip()[:60] for line in cut if line.strip()]
     if said and schema.skip_footer is None:
@@ -179,8 +185,8 @@ def _with_foot(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes:
     return replace(dialect, notes=notes, end=n_bytes - len("".join(cut).encode(encoding, "replace")) if cut else None)
 
 
-def _last_text(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
-    """Return the text at the end of a file, and its size in bytes."""
+def _read_end(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
+    """Return the last 64 KiB of a file as text, and the size of the file in bytes."""
     with open_file() as stream:
         try:
             size = stream.size()
@@ -193,8 +199,8 @@ def _last_text(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
     return last.decode(encoding, "replace"), size
 
 
-def _n_foot_lines(lines: list[str], dialect: Dialect, missing: set[str]) -> int:
-    """Return the number of footer lines. A line with an unclosed quote belongs to a row."""
+def _count_footer_lines(lines: list[str], dialect: Dialect, missing: set[str]) -> int:
+    """Return the number of footer lines among the last lines; a line with an unclosed quote belongs to a row."""
     width = len(dialect.names)
     rows: list[list[str]] = []
     for line in reversed(lines):
@@ -203,11 +209,11 @@ def _n_foot_lines(lines: list[str], dialect: Dialect, missing: set[str]) -> int:
         rows.insert(0, next(csv.reader([line], delimiter=dialect.separator), []))
         if len(rows) == 1 and is_plain_row(rows[0], width):
             return 0
-    return foot_of(rows, width, missing)
+    return count_footer_rows(rows, width, missing)
 
 
-def _rows(lines: list[str], separator: str) -> tuple[list[list[str]], list[int]]:
-    """Return the first rows, including empty ones, and the line number of the end of each."""
+def _parse_rows(lines: list[str], separator: str) -> tuple[list[list[str]], list[int]]:
+    """Return the cells of the first rows, including empty rows, and the number of lines up to the end of each row."""
     rows: list[list[str]] = []
     ends: list[int] = []
     reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator)
@@ -230,7 +236,7 @@ def _consistency(rows: list[list[str]]) -> tuple[int, int]:
 
 
 def _with_all_names(rows: list[list[str]]) -> list[str]:
-    """Return the first row as names, with an additional name if all other rows have one more value."""
+    """Return the first row as column names, with an empty name added if all other rows have one more cell."""
     names = rows[0]
     if len(rows) > 1 and all(len(row) == len(names) + 1 for row in rows[1:]):
         # Every line ends with a separator, or the first column holds row names without a header, as R writes them.
@@ -241,8 +247,8 @@ def _with_all_names(rows: list[list[str]]) -> list[str]:
     return names
 
 
-def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> bool:
-    """Return True if the file has no header, so that its first row is like the others.
+def _lacks_header(names: list[str], rows: list[list[str]], schema: TableSchema) -> bool:
+    """Return True if the file has no header: its first row, `names`, looks like the other rows.
 
     The first row must have a number in every numeric column. Because names may be integers (2024, 2025), it must also
     have a non-integer number, or a text that occurs again in its column. If no column is numeric, all of its texts must
@@ -278,9 +284,9 @@ def _is_row(names: list[str], rows: list[list[str]], schema: TableSchema) -> boo
 
 
 def _prefers_comma(text: str, separator: str) -> bool:
-    """Return True if a value is a number with a decimal comma.
+    """Return True if the text of the file holds a number with a decimal comma between separators.
 
-    "1,234" is one only between semicolons, and only if no number has a decimal point.
+    "1,234" counts only between semicolons, and only if no number has a decimal point.
     """
     if separator == ",":
         return False

@@ -36,7 +36,7 @@ _NUMERIC = ("numeric", "real", "integer")
 
 
 def rows_of_arff(content: bytes) -> tuple[list[list[Any]], list[str]]:
-    """Return the rows, the first of which holds the names, and the names of the text columns."""
+    """Return the rows of an ARFF file, the first of which holds the names, and the names of its text columns."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -48,25 +48,26 @@ def rows_of_arff(content: bytes) -> tuple[list[list[Any]], list[str]]:
         if line.strip().lower() == "@data":
             break
         if (match := _ATTRIBUTE.match(line.strip())) is not None:
-            names.append(_unquoted(match[1]))
+            names.append(_unquote(match[1]))
             if not match[2].lower().startswith((*_NUMERIC, "date")):
                 texts.append(names[-1])
     if not names:
         raise TableFileError("it has no @attribute")
     data = list(lines)
     if data and data[0].lstrip().startswith("{"):
-        return [names, *(_sparse(line, names, texts) for line in data)], texts
+        return [names, *(_parse_sparse_line(line, names, texts) for line in data)], texts
     quote = "'" if any("'" in line for line in data) else '"'
     rows = csv.reader(data, quotechar=quote, escapechar="\\", skipinitialspace=True)
     return [names, *([cell.strip() for cell in row] for row in rows)], texts
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
+    """Return a text without the quotes around it and the backslashes in it."""
     return text[1:-1].replace("\\", "") if text[:1] in ("'", '"') else text
 
 
-def _sparse(line: str, names: list[str], texts: list[str]) -> list[Any]:
-    """Return a row from a sparse line, which lists only non-zero values."""
+def _parse_sparse_line(line: str, names: list[str], texts: list[str]) -> list[Any]:
+    """Return the cells of a sparse ARFF line, which lists only non-zero values; `texts` names the text columns."""
     row: list[Any] = ["" if name in texts else 0 for name in names]
     for pair in next(csv.reader([line.strip().strip("{}")], quotechar="'", skipinitialspace=True)):
         index, _, value = pair.strip().partition(" ")
@@ -107,7 +108,7 @@ def python_value(cell: pa.Scalar) -> Any:
 
 
 def python_values(cells: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """Return the value of each cell, as `python_value` does."""
+    """Return the value of each cell as a Python object, as `python_value` does."""
     try:
         return list(cells.to_pylist())
     except (OverflowError, ValueError):
@@ -142,11 +143,11 @@ def read_json(open_file: Callable[[], Any]) -> pa.Table:
         if begun.startswith(b"["):
             raise
         return read_json_lines(pa.BufferReader(content))  # objects that span several lines
-    return _table_of(parsed)
+    return _table_of_json(parsed)
 
 
-def _table_of(parsed: Any) -> pa.Table:
-    """Return the table of a JSON value: records, an object that holds records, or columns."""
+def _table_of_json(parsed: Any) -> pa.Table:
+    """Return the table of a parsed JSON value: records, an object that holds records, or columns."""
     if isinstance(parsed, dict):
         records = [
             value for value in parsed.values() if isinstance(value, list) and value and isinstance(value[0], dict)
@@ -154,10 +155,10 @@ def _table_of(parsed: Any) -> pa.Table:
         if len(records) == 1:
             parsed = records[0]
         elif parsed and all(isinstance(value, list) for value in parsed.values()):
-            return _of_columns(parsed)
+            return _table_of_columns(parsed)
         elif parsed and all(isinstance(value, dict) for value in parsed.values()):
             rows = list(dict.fromkeys(key for values in parsed.values() for key in values))
-            return _of_columns({name: [values.get(row) for row in rows] for name, values in parsed.items()})
+            return _table_of_columns({name: [values.get(row) for row in rows] for name, values in parsed.items()})
         else:
             parsed = [parsed]
     if parsed and isinstance(parsed[0], list):  # rows, the first of which holds the names
@@ -165,10 +166,11 @@ def _table_of(parsed: Any) -> pa.Table:
     if not all(isinstance(row, dict) for row in parsed):
         raise ValueError("each element of the array must be an object")
     names = list(dict.fromkeys(name for row in parsed for name in row))
-    return _of_columns({name: [row.get(name) for row in parsed] for name in names})
+    return _table_of_columns({name: [row.get(name) for row in parsed] for name in names})
 
 
-def _of_columns(columns: dict[str, list[Any]]) -> pa.Table:
+def _table_of_columns(columns: dict[str, list[Any]]) -> pa.Table:
+    """Return a table of columns by name; raise ValueError if they differ in length."""
     if len({len(values) for values in columns.values()}) > 1:
         raise ValueError("all columns must have the same number of values")
     return pa.Table.from_arrays([array_of(values) for values in columns.values()], names=list(columns))
@@ -176,10 +178,10 @@ def _of_columns(columns: dict[str, list[Any]]) -> pa.Table:
 
 def read_json_lines(stream: Any) -> pa.Table:
     """Read a table from JSON lines; raise ValueError if a line is `null`."""
-    return pa.json.read_json(_Lines(stream))
+    return pa.json.read_json(_CheckedLines(stream))
 
 
-class _Lines:
+class _CheckedLines:
     """Binary stream that raises ValueError if a line is `null`."""
 
     closed = False
@@ -189,7 +191,7 @@ class _Lines:
         self._begun: bytes | None = None  # a line end and the beginning of the current line
 
     def read(self, size: int = -1) -> bytes:
-        """Read from the stream; raise ValueError if a line is `null`."""
+        """Return up to `size` bytes, or all if negative; raise ValueError if a line is `null`."""
         content: bytes = self._stream.read(size)
         begun = b"\n" + content.removeprefix(_BYTE_ORDER_MARK) if self._begun is None else self._begun + content
         if _NULL.search(begun):
@@ -243,35 +245,35 @@ def _standard_input(stream: Any) -> bytes:
 
 def table_suffix(path: str) -> str:
     """Return the suffix of a file name without the suffix of its compression."""
-    name = _name_at(path)
+    name = _path_of(path)
     compressed = name.suffix.lower() in COMPRESSIONS
     suffix = (name.with_suffix("") if compressed else name).suffix.lower()
     if (
         name.suffix.lower() == ".zip"
-        and is_local_and(path, compressed=True)
+        and is_local_file(path, compressed=True)
         and suffix not in sum(SUFFIXES.values(), ())
     ):
-        suffix = _suffix_within(path)
+        suffix = _suffix_in_archive(path)
     return suffix
 
 
-def _suffix_within(path: str) -> str:
-    """Return the suffix of the file in an archive, or ".csv" if it is unknown."""
+def _suffix_in_archive(path: str) -> str:
+    """Return the suffix of the first file in a zip archive, or ".csv" if it is not a table suffix."""
     try:
         with zipfile.ZipFile(path) as archive:
-            suffix = Path(_members(archive)[0]).suffix.lower()
+            suffix = Path(_file_names(archive)[0]).suffix.lower()
     except (OSError, zipfile.BadZipFile, IndexError):
         suffix = ""
     return suffix if suffix in sum(SUFFIXES.values(), ()) else ".csv"
 
 
-def _name_at(path: str) -> Path:
-    """Return the name of the file at a path or a URL."""
+def _path_of(path: str) -> Path:
+    """Return the path of a file, or the path of a URL without its query."""
     return Path(urlsplit(path).path if is_remote(path) else path)
 
 
-def is_local_and(path: str, *, compressed: bool) -> bool:
-    """Return True if a path is not a URL and the file is compressed, or is not, as asked."""
+def is_local_file(path: str, *, compressed: bool) -> bool:
+    """Return True if a path is not a URL and its suffix is a compression suffix, or is not if `compressed` is False."""
     return not is_remote(path) and (Path(path).suffix.lower() in COMPRESSIONS) == compressed
 
 
@@ -285,43 +287,44 @@ def fsspec_for(path: str) -> Any:
     try:
         import fsspec
     except ModuleNotFoundError as error:
-        raise _needs("fsspec", f"URLs such as {path}", "save it as a file") from error
+        raise _missing_library("fsspec", f"URLs such as {path}", "save it as a file") from error
     return fsspec
 
 
-def _needs(library: str, what: str, otherwise: str) -> TableFileError:
-    return TableFileError(f"reading {what} needs {library}: run pip install 'fastens[files]', or {otherwise}")
+def _missing_library(library: str, what: str, alternative: str) -> TableFileError:
+    """Return the error that reading `what` needs a library, with advice to do the `alternative`."""
+    return TableFileError(f"reading {what} needs {library}: run pip install 'fastens[files]', or {alternative}")
 
 
 def opener(path: str) -> Callable[[], Any]:
-    """Return a function that opens the file from the beginning, decompressed."""
+    """Return a function that opens the decompressed file from its beginning as a binary stream."""
     if path == STANDARD_INPUT:
         content = _standard_input(sys.stdin)
         return lambda: pa.BufferReader(content)
-    suffix = _name_at(path).suffix.lower()
+    suffix = _path_of(path).suffix.lower()
     if is_remote(path):
-        return _remote(path, suffix)
+        return _remote_opener(path, suffix)
     if not os.path.exists(path):
         raise TableFileError(f"no such file: {path}")
     if os.path.isdir(path):
         raise TableFileError(f"{path} is a folder, not a table")
     if suffix == ".zip":
-        return lambda: _only_member(path, path)
+        return lambda: _open_only_file(path, path)
     libraries: dict[str, Any] = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
     if suffix in libraries:
         return lambda: libraries[suffix].open(path, "rb")
     return lambda: pa.input_stream(path, compression="detect")
 
 
-def _remote(path: str, suffix: str) -> Callable[[], Any]:
-    """Return a function that opens the content of a URL, which is downloaded once."""
+def _remote_opener(path: str, suffix: str) -> Callable[[], Any]:
+    """Return a function that opens the decompressed content of a URL, which is downloaded once."""
     try:
         with fsspec_for(path).open(path, "rb") as stream:
             content = stream.read()
     except (OSError, ValueError, ImportError) as error:
         raise TableFileError(f"cannot read {path}: {type(error).__name__}: {error}") from error
     if suffix == ".zip":
-        return lambda: _only_member(path, io.BytesIO(content))
+        return lambda: _open_only_file(path, io.BytesIO(content))
     names = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
     if suffix == ".xz":
         content = lzma.decompress(content)
@@ -329,8 +332,11 @@ def _remote(path: str, suffix: str) -> Callable[[], Any]:
 
 
 def read_other(path: str, format_: str, table: str | None = None, is_named: bool = True) -> pa.Table:
-    """Read a table in a typed format. If `is_named` is False, `table` is only a preference from an earlier file."""
-    loaded = _read_other(path, format_, table, is_named)
+    """Return the table of a file in a typed format, checked for damage.
+
+    `table` selects the table of a database; if `is_named` is False, it is only a preference from an earlier file.
+    """
+    loaded = _read_typed(path, format_, table, is_named)
     # A damaged file may hold invalid offsets of texts, which would be read out of bounds, or texts that are not UTF-8.
     loaded.validate(full=True)
     for column in loaded.columns:
@@ -338,8 +344,9 @@ def read_other(path: str, format_: str, table: str | None = None, is_named: bool
     return loaded
 
 
-def _read_other(path: str, format_: str, table: str | None, is_named: bool) -> pa.Table:
-    is_plain = is_local_and(path, compressed=False)
+def _read_typed(path: str, format_: str, table: str | None, is_named: bool) -> pa.Table:
+    """Return the table of a file in a typed format without checks; the parameters are as in `read_other`."""
+    is_plain = is_local_file(path, compressed=False)
     if format_ == PARQUET:
         return pa.parquet.read_table(path if is_plain else pa.BufferReader(content_of(path)), partitioning=None)
     if format_ == ARROW:
@@ -358,7 +365,10 @@ def content_of(path: str) -> bytes:
 
 
 def read_as_text(path: str, format_: str, sheet: str | None, is_named: bool) -> tuple[bytes, list[str] | None]:
-    """Return a workbook or ARFF file as CSV text, and the names of its text columns if the format declares them."""
+    """Return a workbook or ARFF file as CSV text, and the names of its text columns if the format declares them.
+
+    `sheet` and `is_named` are as `table` and `is_named` of `read_other`.
+    """
     rows, texts = _rows_of_excel(path, sheet, is_named) if format_ == EXCEL else rows_of_arff(content_of(path))
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -384,22 +394,28 @@ def _check_views(column: pa.ChunkedArray) -> None:
             raise ValueError("a string lies outside of the file")
 
 
-def _members(archive: zipfile.ZipFile) -> list[str]:
+def _file_names(archive: zipfile.ZipFile) -> list[str]:
+    """Return the names of the files in an archive, without folders."""
     return [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
 
 
-def _only_member(path: str, file: Any) -> Any:
+def _open_only_file(path: str, file: Any) -> Any:
+    """Return a stream of the only file in a zip archive; raise TableFileError if there are several."""
     with zipfile.ZipFile(file) as archive:  # the file stays open until the member is closed
-        members = _members(archive)
-        if len(members) != 1:
-            raise TableFileError(f"{path} must hold one file; it holds {len(members)}: {listed(members)}")
+        names = _file_names(archive)
+        if len(names) != 1:
+            raise TableFileError(f"{path} must hold one file; it holds {len(names)}: {listed(names)}")
         try:
-            return archive.open(members[0])
+            return archive.open(names[0])
         except RuntimeError as error:  # the member is encrypted or uses an unsupported compression
             raise TableFileError(f"cannot read {path}: {error}") from error
 
 
 def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | None) -> pa.Table:
+    """Return a table of an SQLite database, which is read from `content` if that is not None.
+
+    `table` and `is_named` are as in `read_other`.
+    """
     import sqlite3
 
     name = Path(path).absolute().as_posix()
@@ -410,7 +426,7 @@ def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | 
                 database.deserialize(content)
             query = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
             tables = [name for (name,) in database.execute(query)]
-            name = _chosen(path, "table", tables, table, is_named)
+            name = _choose_name(path, "table", tables, table, is_named)
             quoted = name.replace('"', '""')
             rows = database.execute(f'select * from "{quoted}"')
             names = [column[0] for column in rows.description]
@@ -421,25 +437,28 @@ def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | 
 
 
 def _rows_of_excel(path: str, sheet: str | None, is_named: bool) -> tuple[list[list[Any]], None]:
-    """Return the cells of a sheet as the values of a CSV file."""
+    """Return the cells of a workbook sheet as rows of CSV values, and None, because no types are declared.
+
+    `sheet` and `is_named` are as `table` and `is_named` of `read_other`.
+    """
     try:
         from python_calamine import CalamineError, CalamineWorkbook, PasswordError
     except ModuleNotFoundError as error:
-        raise _needs("python-calamine", path, "save the sheet as CSV") from error
+        raise _missing_library("python-calamine", path, "save the sheet as CSV") from error
     try:
         with closing(CalamineWorkbook.from_filelike(io.BytesIO(content_of(path)))) as book:
             names = [one.name for one in book.sheets_metadata if str(one.typ).endswith("WorkSheet")]
-            rows = book.get_sheet_by_name(_chosen(path, "sheet", names, sheet, is_named)).to_python()
+            rows = book.get_sheet_by_name(_choose_name(path, "sheet", names, sheet, is_named)).to_python()
     except PasswordError as error:
         raise TableFileError(f"{path} is encrypted. Save it without a password") from error
     except CalamineError as error:
         raise TableFileError(f"cannot read {path} as {EXCEL}: {error}") from error
     # An empty row becomes an empty line, which is skipped, rather than a row of missing values.
-    return [[_text_of(cell) for cell in row] if any(str(cell).strip() for cell in row) else [] for row in rows], None
+    return [[_csv_value(cell) for cell in row] if any(str(cell).strip() for cell in row) else [] for row in rows], None
 
 
-def _text_of(cell: Any) -> Any:
-    """Return a cell of a sheet as a CSV value: integers without a fraction, dates without a time."""
+def _csv_value(cell: Any) -> Any:
+    """Return a cell of a sheet as a CSV value: integers without a fraction, dates without a midnight time."""
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
@@ -452,11 +471,14 @@ def _text_of(cell: Any) -> Any:
 
 
 def _read_statistics(path: str, content: bytes) -> pa.Table:
-    """Read a file of SPSS, Stata or SAS; fully labelled columns become their labels, missing-value codes missing."""
+    """Return the table of a file of SPSS, Stata or SAS.
+
+    Columns whose values all have labels become their labels, and missing-value codes become missing.
+    """
     try:
         import pyreadstat
     except ModuleNotFoundError as error:
-        raise _needs("pyreadstat", path, "save it as CSV or Parquet") from error
+        raise _missing_library("pyreadstat", path, "save it as CSV or Parquet") from error
     suffix = table_suffix(path)
     name = {".zsav": "sav", ".xpt": "xport"}.get(suffix, suffix[1:])
     with tempfile.TemporaryDirectory() as folder:
@@ -469,11 +491,11 @@ def _read_statistics(path: str, content: bytes) -> pa.Table:
     labels = facts.variable_value_labels
     # NaN and empty texts stand for missing values.
     plain = {name: [None if v is None or v == "" or v != v else v for v in values] for name, values in columns.items()}  # noqa: PLR0124
-    arrays = [_labelled(array_of(values), labels.get(name, {})) for name, values in plain.items()]
+    arrays = [_apply_labels(array_of(values), labels.get(name, {})) for name, values in plain.items()]
     return pa.Table.from_arrays(arrays, names=list(columns))
 
 
-def _labelled(values: pa.Array, labels: Mapping[Any, str]) -> pa.Array:
+def _apply_labels(values: pa.Array, labels: Mapping[Any, str]) -> pa.Array:
     """Return the labels of the values if all values have one; otherwise the values, as integers if possible."""
     if pa.types.is_floating(values.type) and whole_numbers([values]):
         values = values.cast(pa.int64())
@@ -484,7 +506,11 @@ def _labelled(values: pa.Array, labels: Mapping[Any, str]) -> pa.Array:
     return values
 
 
-def _chosen(path: str, what: str, names: list[str], wanted: str | None, is_named: bool) -> str:
+def _choose_name(path: str, what: str, names: list[str], wanted: str | None, is_named: bool) -> str:
+    """Return the name of the table or sheet to read, or raise TableFileError; `what` is "table" or "sheet".
+
+    If `is_named` is False, `wanted` is only a preference from an earlier file.
+    """
     if not names:
         raise TableFileError(f"{path} has no {what}s")
     if not is_named and wanted not in names and len(names) == 1:

@@ -49,17 +49,17 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None
 
 
-def head_of(
+def find_header(
     rows: Sequence[Row], expected: Collection[str], missing: Collection[str], header_rows: int | None, has_titles: bool
 ) -> Head:
-    """Find the header among the first rows, some of which may be empty.
+    """Return the header that is found among the first rows, some of which may be empty.
 
     `expected` holds the names of an earlier table of the same kind, which identify the header. `missing` holds
     missing-value codes. `header_rows` is the number of header lines if the user passed it. If `has_titles` is True,
     there may be lines above the header.
     """
     filled = [i for i, row in enumerate(rows) if any(cell.strip() for cell in row)]
-    start = _start(rows, filled, expected, missing) if has_titles else filled[0]
+    start = _header_start(rows, filled, expected, missing) if has_titles else filled[0]
     at = filled.index(start)
     notes = []
     if at:
@@ -69,7 +69,7 @@ def head_of(
             lines = f"{at} lines above the header are skipped, starting with {left_out!r}"
         notes.append(f"{lines}; to keep them, use --skip-lines 0 or `skip_lines` of read_table.")
     body = [rows[i] for i in filled[at:]]
-    n_lines = _n_header_lines(body, missing) if header_rows is None else max(header_rows, 1)
+    n_lines = _count_header_lines(body, missing) if header_rows is None else max(header_rows, 1)
     header = body[:n_lines]
     names = [name.strip() for name in header[0]]
     if n_lines > 1 and header_rows is None:
@@ -78,21 +78,24 @@ def head_of(
             f"The header has {n_lines} lines, and the second is {shown}; to read it as data, use --header-rows "
             "1 or `header_rows` of read_table."
         )
-    if n_lines > 1 and (header_rows is not None or _is_merged(header)):
-        names = _merged(header)
+    if n_lines > 1 and (header_rows is not None or _has_spanning_cells(header)):
+        names = _join_header_lines(header)
     last = filled[min(at + n_lines, len(filled)) - 1]
     return Head(names, start, last + 1, notes)
 
 
-def _start(rows: Sequence[Row], filled: list[int], expected: Collection[str], missing: Collection[str]) -> int:
-    """Return the first row of the header: the first with known names, or the first that is not a title."""
+def _header_start(rows: Sequence[Row], filled: list[int], expected: Collection[str], missing: Collection[str]) -> int:
+    """Return the index of the first header row: the first with expected names, or the first that is not a title.
+
+    `filled` holds the indices of the rows that are not empty.
+    """
     for i in filled if expected else ():
         if len({cell.strip() for cell in rows[i]} & set(expected)) >= max(1, len(expected) / 2):
             return i
     width = usual_width([rows[i] for i in filled])
     if width < 2:
         return filled[0]
-    scattered = _scattered_above(rows, filled, width, missing)
+    scattered = _count_scattered_above(rows, filled, width, missing)
     if scattered:
         return filled[scattered]
     above = 0
@@ -114,19 +117,19 @@ def _start(rows: Sequence[Row], filled: list[int], expected: Collection[str], mi
     return header if (is_ragged or has_gap or is_header) and not is_covered else filled[0]
 
 
-def _scattered_above(rows: Sequence[Row], filled: list[int], width: int, missing: Collection[str]) -> int:
-    """Return how many lines of scattered texts precede the header; 0 unless the header is recognised without doubt.
+def _count_scattered_above(rows: Sequence[Row], filled_rows: list[int], width: int, missing: Collection[str]) -> int:
+    """Return the number of lines of scattered texts above the header, or 0 unless the header is unmistakable.
 
     At least two lines with gaps and without numbers must precede it. The header must be the first line without gaps,
     with distinct names, and above numeric columns.
     """
-    for above, index in enumerate(filled[:FOOT_ROWS]):
+    for above, index in enumerate(filled_rows[:FOOT_ROWS]):
         cells = [cell.strip() for cell in rows[index]]
         if len(cells) != width or any(map(is_number, cells)):
             return 0
         if all(cells):
             is_header = len(set(cells)) == width and not set(cells) & set(missing)
-            below = [rows[i] for i in filled[above + 1 : above + 5]]
+            below = [rows[i] for i in filled_rows[above + 1 : above + 5]]
             is_header = is_header and len(below) > 1 and bool(_columns_of_numbers(below, width, missing))
             return above if above > 1 and is_header else 0
     return 0
@@ -139,7 +142,10 @@ def usual_width(rows: Sequence[Row]) -> int:
 
 
 def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
-    """Return True if only the first cells are filled: at most half, or not all if an empty line follows."""
+    """Return True if a row may be a title: only its first cells are filled, at most half of `width`.
+
+    If an empty line follows (`is_apart`) or the row is shorter, all cells except one may be filled.
+    """
     has = [bool(cell.strip()) for cell in row]
     n = sum(has)
     is_ragged = width > 2 and len(row) < width - 1
@@ -148,7 +154,7 @@ def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
 
 
 def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[str]) -> list[int]:
-    """Return the columns whose cells are all numbers or missing."""
+    """Return the indices of the columns whose cells in the rows `below` are all numbers or missing."""
     columns = []
     for column in range(width):
         cells = [row[column] for row in below if len(row) == width and row[column].strip() not in missing]
@@ -158,26 +164,26 @@ def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[st
 
 
 def _is_above_numbers(row: Row, below: Sequence[Row], missing: Collection[str]) -> bool:
-    """Return True if a row has a name above a numeric column."""
+    """Return True if a row has a name above a column of numbers in the rows `below`."""
     below = below[1:] if len(below) > 3 else below  # the first row below the header may hold units
     columns = _columns_of_numbers(below, len(row), missing)
     return any(row[column].strip() and not is_number(row[column]) for column in columns)
 
 
-def _n_header_lines(body: Sequence[Row], missing: Collection[str]) -> int:
-    """Return the number of lines of the header."""
+def _count_header_lines(rows: Sequence[Row], missing: Collection[str]) -> int:
+    """Return the number of header lines at the start of the rows."""
     for n in (1, 2):
-        if len(body) > n + 1 and any(cell.startswith(_IMPORT_ID) for cell in body[n]):
+        if len(rows) > n + 1 and any(cell.startswith(_IMPORT_ID) for cell in rows[n]):
             return n + 1
     n = 1
-    while n < 3 and len(body) > n + 1 and _goes_on(body, n, missing):
+    while n < 3 and len(rows) > n + 1 and _continues_header(rows, n, missing):
         n += 1
     return n
 
 
-def _goes_on(body: Sequence[Row], n: int, missing: Collection[str]) -> bool:
-    """Return True if the row below `n` header lines also belongs to the header."""
-    row, width = body[n], len(body[0])
+def _continues_header(rows: Sequence[Row], n: int, missing: Collection[str]) -> bool:
+    """Return True if the row after the first `n` header lines also belongs to the header."""
+    row, width = rows[n], len(rows[0])
     cells = [cell.strip() for cell in row]
     if len(row) != width or width < 2:
         return False
@@ -185,27 +191,30 @@ def _goes_on(body: Sequence[Row], n: int, missing: Collection[str]) -> bool:
         return True
     if any(map(is_number, filter(None, cells))):
         return False
-    columns = _columns_of_numbers(body[n + 1 :], width, missing)
-    if n == 1 and columns and _is_merged(body[:2]):
+    columns = _columns_of_numbers(rows[n + 1 :], width, missing)
+    if n == 1 and columns and _has_spanning_cells(rows[:2]):
         return True
     said = [cells[column] for column in columns if cells[column] and cells[column] not in missing]
     if len(said) == 1:
         others = [cell for column, cell in enumerate(cells) if column not in columns and cell]
         return _UNIT.fullmatch(said[0]) is not None and (not others or len(columns) == width)
-    names = {cell.strip() for cell in body[0]}
-    return len(said) > 1 and len(said) * 2 >= len(columns) and not set(said) <= names and len(body) > n + 2
+    names = {cell.strip() for cell in rows[0]}
+    return len(said) > 1 and len(said) * 2 >= len(columns) and not set(said) <= names and len(rows) > n + 2
 
 
-def _is_merged(header: Sequence[Row]) -> bool:
-    """Return True if cells of the first line span several cells of the second, which is filled below empty cells."""
+def _has_spanning_cells(header: Sequence[Row]) -> bool:
+    """Return True if cells of the first header line span several cells of the second line.
+
+    The second line must be filled below all empty cells that a cell may span.
+    """
     first, second = header[0], header[1]
     empty = [column for column, cell in enumerate(first) if not cell.strip()]
     inner = [column for column in empty if column > 0 and any(cell.strip() for cell in first[:column])]
     return bool(inner) and all(second[column].strip() for column in inner)
 
 
-def _merged(header: Sequence[Row]) -> list[str]:
-    """Return the names of a multi-line header, each prefixed with the cell that spans it."""
+def _join_header_lines(header: Sequence[Row]) -> list[str]:
+    """Return the column names of a header with several lines, each prefixed with the cell that spans it."""
     names, over = [], ""
     for column, cell in enumerate(header[0]):
         over = cell.strip() or over
@@ -215,18 +224,18 @@ def _merged(header: Sequence[Row]) -> list[str]:
 
 
 def is_plain_row(row: Row, width: int) -> bool:
-    """Return True if a row cannot belong to the footer, whatever the rows above it are."""
+    """Return True if a row of a table with `width` columns cannot belong to the footer, whatever is above it."""
     n_filled = sum(bool(cell.strip()) for cell in row)
     is_foot = bool(row) and (_FOOT.fullmatch(row[0]) or any(_TOTAL.fullmatch(cell.strip()) for cell in row[:2]))
     return len(row) == width and n_filled > max(1, width // 2) and not is_foot
 
 
-def foot_of(rows: Sequence[Row], width: int, missing: Collection[str] = ()) -> int:
-    """Return the number of footer rows: sources, notes, totals and empty rows at the end of the table.
+def count_footer_rows(rows: Sequence[Row], width: int, missing: Collection[str] = ()) -> int:
+    """Return the number of footer rows at the end of a table: sources, notes, totals and empty rows.
 
     `missing` holds missing-value codes.
     """
-    n = first = _n_scattered_below(rows, width, missing)
+    n = first = _count_scattered_below(rows, width, missing)
     for k in range(first + 1, len(rows) + 1):
         row = rows[-k]
         cells = [cell.strip() for cell in row]
@@ -243,8 +252,11 @@ def foot_of(rows: Sequence[Row], width: int, missing: Collection[str] = ()) -> i
     return n if n < len(rows) else 0
 
 
-def _n_scattered_below(rows: Sequence[Row], width: int, missing: Collection[str]) -> int:
-    """Return the number of lines of scattered texts at the end: with gaps, without numbers, and in numeric columns."""
+def _count_scattered_below(rows: Sequence[Row], width: int, missing: Collection[str]) -> int:
+    """Return the number of rows of scattered texts at the end of a table, or 0 if they may be data.
+
+    Such rows have gaps, no numbers, and texts in numeric columns.
+    """
     n = 0
     for row in reversed(rows):
         cells = [cell.strip() for cell in row]
@@ -258,6 +270,7 @@ def _n_scattered_below(rows: Sequence[Row], width: int, missing: Collection[str]
 
 
 def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> bool:
+    """Return True if the cells of a row at the end of a table are a source or a note; `above` are the rows above."""
     is_foot = _FOOT.fullmatch(cells[0]) is not None
     if is_foot and ":" in cells[0] and n_filled < max(width, 2):
         return True  # even if commas split the text into several cells
@@ -273,7 +286,7 @@ def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> boo
 
 
 def _is_total(cells: Row, above: Sequence[Row]) -> bool:
-    """Return True if the first text of a row is a word for a total that does not occur in other rows."""
+    """Return True if the first text of a row is a word for a total that does not occur in the rows above."""
     column = next(column for column, cell in enumerate(cells) if cell)
     if column > 1 or not _TOTAL.fullmatch(cells[column]):
         return False

@@ -131,18 +131,18 @@ class NumberFormat:
         return "".join(f"; {text}" for text in said)
 
     def fits(self, cells: pa.StringArray) -> pa.BooleanArray:
-        """Return which cells are numbers in this format."""
+        """Return a mask of the cells that are numbers in this format."""
         if self.unit in COMPOUNDS:
-            return pc.fill_null(pc.match_substring_regex(_trimmed(cells), pattern=COMPOUNDS[self.unit][0]), False)
+            return pc.fill_null(pc.match_substring_regex(_trim_cells(cells), pattern=COMPOUNDS[self.unit][0]), False)
         split = _Split(cells)
         return pc.and_(split.fits(self), pc.fill_null(_bodies_fit(split.bodies, self), False))
 
     def parse(self, cells: pa.StringArray) -> pa.DoubleArray:
-        """Return the cells as numbers; all cells must match the format or be missing."""
+        """Return the cells as float64 numbers; all cells must fit the format or be missing."""
         if self.unit in COMPOUNDS:
             pattern, factor = COMPOUNDS[self.unit]
             named = pattern.replace("([", "(?P<a>[", 1).replace("([", "(?P<b>[", 1)
-            parts = pc.extract_regex(_trimmed(cells), pattern=named)
+            parts = pc.extract_regex(_trim_cells(cells), pattern=named)
             major, minor = (pc.struct_field(parts, name) for name in "ab")
             minor = pc.if_else(pc.equal(minor, ""), "0", minor)
             return pc.add(pc.multiply(major.cast(pa.float64()), float(factor)), minor.cast(pa.float64()))
@@ -153,45 +153,48 @@ class NumberFormat:
         if self.decimal != ".":
             body = pc.replace_substring(body, pattern=self.decimal, replacement=".")
         if self.scaled:  # the magnitude is appended as an exponent, so that 4.35M is rounded only once
-            powers = split.take([f"e{frame.power}" if frame.power else "" for frame in split.read(self)])
+            powers = split.broadcast([f"e{frame.power}" if frame.power else "" for frame in split.interpret(self)])
             body = pc.binary_join_element_wise(body, powers, "")
         values = body.cast(pa.float64())
-        return pc.if_else(split.take([f.is_negative for f in split.read(self)]), pc.negate(values), values)
+        return pc.if_else(split.broadcast([f.is_negative for f in split.interpret(self)]), pc.negate(values), values)
 
 
 class _Split:
     """Cells split into bodies of digits and surrounding texts; each distinct surrounding text is parsed once."""
 
     def __init__(self, cells: pa.StringArray) -> None:
-        parts = pc.extract_regex(_trimmed(cells), pattern=_CELL)
+        parts = pc.extract_regex(_trim_cells(cells), pattern=_CELL)
         self.bodies = pc.struct_field(parts, "body")
         around = pc.binary_join_element_wise(pc.struct_field(parts, "lead"), pc.struct_field(parts, "tail"), "\0")
         coded = pc.if_else(pc.is_null(parts), None, around).dictionary_encode()
         self._codes = coded.indices
-        self.frames = [_frame(text) for text in coded.dictionary.to_pylist()]
+        self.frames = [_parse_frame(text) for text in coded.dictionary.to_pylist()]
         counts = np.bincount(self._codes.drop_null().to_numpy(), minlength=len(self.frames))
         self.counts: NDArray[np.intp] = counts
 
-    def take(self, values: list) -> pa.Array:
-        """Return, for each cell, the value that belongs to its frame."""
+    def broadcast(self, values: list) -> pa.Array:
+        """Return the entry of each cell in `values`, which has an entry for each distinct text around the digits.
+
+        Cells that are not numbers get null.
+        """
         return pa.array(values or [None]).take(self._codes) if values else pa.nulls(len(self._codes), pa.bool_())
 
-    def read(self, style: NumberFormat) -> list[_Frame]:
-        """Return the frames as a format interprets them."""
-        return [_in_context(frame, style) or _NO_FRAME for frame in self.frames]
+    def interpret(self, style: NumberFormat) -> list[_Frame]:
+        """Return each distinct parsed text around the digits as a format interprets it, empty if it is not valid."""
+        return [_interpret_frame(frame, style) or _NO_FRAME for frame in self.frames]
 
     def fits(self, style: NumberFormat) -> pa.BooleanArray:
-        """Return which cells have a frame that the format allows.
+        """Return a mask of the cells whose symbol, unit, magnitude and bound the format allows.
 
         A unit or percent sign must be present at every number except zero, because 0.5 and 50%, or 5 and 5 kg, may have
         different units.
         """
-        read = [_in_context(frame, style) for frame in self.frames]
+        read = [_interpret_frame(frame, style) for frame in self.frames]
         fits = [frame is not None and _allows(style, frame) for frame in read]
-        allowed = pc.fill_null(self.take(fits), False)
+        allowed = pc.fill_null(self.broadcast(fits), False)
         if style.symbol != "%" and not style.unit:
             return allowed
-        bare = pc.fill_null(self.take([frame == _NO_FRAME for frame in read]), False)
+        bare = pc.fill_null(self.broadcast([frame == _NO_FRAME for frame in read]), False)
         return pc.or_(allowed, pc.and_(bare, pc.fill_null(pc.equal(self.bodies, "0"), False)))
 
 
@@ -199,15 +202,18 @@ _NO_FRAME = _Frame("", "", 0, False, False)
 
 
 @lru_cache(maxsize=1 << 14)
-def _frame(text: str) -> _Frame | None:
-    """Parse the lead and the tail of a number, separated by a zero byte; return None if it is not a number."""
+def _parse_frame(text: str) -> _Frame | None:
+    """Return the parsed symbol, unit, magnitude and sign around the digits of a number, or None if invalid.
+
+    `text` holds the texts before and after the digits, separated by a zero byte.
+    """
     lead, tail = (pattern.fullmatch(part) for pattern, part in zip((_LEAD, _TAIL), text.split("\0"), strict=True))
     if lead is None or tail is None or (lead["open"] == "(") != (tail["close"] == ")"):
         return None
     signs = [sign for sign in (lead["open"], lead["sign"], lead["inner"], tail["minus"]) if sign]
     symbols = {symbol for symbol in (lead["symbol"], tail["symbol"]) if symbol}
     word, unit = tail["word"] or "", (tail["unit"] or "").strip()
-    word, power = _power(word)
+    word, power = _split_magnitude(word)
     if word and re.fullmatch(_SYMBOL, word.removesuffix(".")) and not tail["symbol"]:
         symbols.add(word.removesuffix("."))
         word = ""
@@ -219,8 +225,8 @@ def _frame(text: str) -> _Frame | None:
     return _Frame(symbols.pop() if symbols else "", unit, power, is_negative, is_bound)
 
 
-def _power(word: str) -> tuple[str, int]:
-    """Return the rest of a word after its magnitude, and the power of ten; CJK magnitudes may precede a unit."""
+def _split_magnitude(word: str) -> tuple[str, int]:
+    """Return a word without its magnitude, and the power of ten; only CJK magnitudes may precede other letters."""
     for name in (word, word.lower() if len(word) > 2 else word):
         if name in _POWERS:
             return "", _POWERS[name]
@@ -230,8 +236,8 @@ def _power(word: str) -> tuple[str, int]:
     return word, 0
 
 
-def _in_context(frame: _Frame | None, style: NumberFormat) -> _Frame | None:
-    """Return the frame with ambiguous units such as m read as magnitudes if the column is scaled."""
+def _interpret_frame(frame: _Frame | None, style: NumberFormat) -> _Frame | None:
+    """Return the text around a number with ambiguous units such as m read as magnitudes if the format is scaled."""
     if frame is None or not style.scaled or frame.power or style.unit == frame.unit:
         return frame
     word, _, unit = frame.unit.partition(" ")
@@ -239,6 +245,7 @@ def _in_context(frame: _Frame | None, style: NumberFormat) -> _Frame | None:
 
 
 def _allows(style: NumberFormat, frame: _Frame) -> bool:
+    """Return True if a format allows the symbol, unit, magnitude and bound around a number."""
     allowed = [style.symbol] if style.symbol == "%" else [style.symbol, ""]
     return (
         frame.symbol in allowed
@@ -276,11 +283,11 @@ def number_format(cells: pa.StringArray, prefers_comma: bool = False) -> tuple[N
             style = NumberFormat(unit=name)
             share = _count(style.fits(cells)) / len(cells)
             # Columns with only feet or only hours are numbers with a single unit.
-            n_pairs = _count(pc.match_substring_regex(_trimmed(cells), pattern=pattern.replace(")?$", ")$")))
+            n_pairs = _count(pc.match_substring_regex(_trim_cells(cells), pattern=pattern.replace(")?$", ")$")))
             if share >= NEARLY and n_pairs:
                 return style, share
     split = _Split(cells)
-    around = _style_around(split)
+    around = _infer_frame_format(split)
     bodies = split.bodies.filter(split.fits(around))
     pairs = sorted(SEPARATORS, key=lambda pair: pair[0] != ",") if prefers_comma else SEPARATORS
     counts = {pair: _count(_bodies_fit(bodies, NumberFormat(*pair))) for pair in pairs}
@@ -288,8 +295,8 @@ def number_format(cells: pa.StringArray, prefers_comma: bool = False) -> tuple[N
     return replace(around, decimal=best[0], thousands=best[1]), counts[best] / max(len(cells), 1)
 
 
-def _style_around(split: _Split) -> NumberFormat:
-    """Return the format of the symbols, units and magnitudes around most of the numbers."""
+def _infer_frame_format(split: _Split) -> NumberFormat:
+    """Return the format, without separators, of the symbols, units and magnitudes around most numbers."""
     frames = [(frame, int(n)) for frame, n in zip(split.frames, split.counts, strict=True) if frame is not None]
     symbols = {frame.symbol for frame, _ in frames} - {""}
     symbol = symbols.pop() if len(symbols) == 1 else ""
@@ -299,7 +306,7 @@ def _style_around(split: _Split) -> NumberFormat:
     style = NumberFormat(symbol=symbol, scaled=scaled, bounded=any(frame.is_bound for frame, _ in frames))
     units: Counter[str] = Counter()
     for frame, n in frames:
-        units[_in_context(frame, style).unit] += n  # type: ignore[union-attr]
+        units[_interpret_frame(frame, style).unit] += n  # type: ignore[union-attr]
     keys: Counter[str] = Counter()
     for unit, n in units.items():
         keys[unit_key(unit)] += n
@@ -313,17 +320,20 @@ def _style_around(split: _Split) -> NumberFormat:
 def may_be_numbers(cells: pa.StringArray) -> bool:
     """Return False if few of these distinct cells are numbers, whatever their units and magnitudes.
 
-    Only some cells, spread over all, are looked at, because this is asked of every column of texts.
+    Only some cells are examined, which are spread over all, because this runs for every column of texts.
     """
     few = cells.take(pa.array(np.linspace(0, len(cells) - 1, min(len(cells), _FEW)).astype(np.int64)))
     split = _Split(few)
     n_numbers = sum(int(n) for frame, n in zip(split.frames, split.counts, strict=True) if frame is not None)
-    n_pairs = (_count(pc.match_substring_regex(_trimmed(few), pattern=pattern)) for pattern, _ in COMPOUNDS.values())
+    n_pairs = (_count(pc.match_substring_regex(_trim_cells(few), pattern=pattern)) for pattern, _ in COMPOUNDS.values())
     return max(n_numbers, *n_pairs) >= NEARLY / 2 * len(few)
 
 
 def mixed_units(cells: pa.StringArray) -> list[str]:
-    """Return the units of numbers with several units, the most frequent first; empty if none of them is known."""
+    """Return the distinct units of numbers, the most frequent first; empty unless there are 2 to 12 units.
+
+    It is also empty if no unit is known or many cells are not numbers.
+    """
     split = _Split(cells)
     counts: Counter[str] = Counter()
     for frame, n in zip(split.frames, split.counts, strict=True):
@@ -335,12 +345,13 @@ def mixed_units(cells: pa.StringArray) -> list[str]:
     return [unit or "none" for unit, _ in counts.most_common()]
 
 
-def leading_zeros(cells: pa.Array | pa.ChunkedArray) -> bool:
+def has_leading_zeros(cells: pa.Array | pa.ChunkedArray) -> bool:
     """Return True if a cell has only digits and a leading zero, as codes do, and is not the number 0."""
     return bool(pc.any(pc.match_substring_regex(cells, pattern=r"^\s*0[0-9]+\s*$")).as_py())
 
 
 def _bodies_fit(bodies: pa.StringArray, style: NumberFormat) -> pa.BooleanArray:
+    """Return a mask of the digit strings that have the decimal and thousands separators of the format."""
     decimal = "\\" + style.decimal if style.decimal == "." else style.decimal
     plain = rf"(?:[0-9]+(?:{decimal}[0-9]*)?|{decimal}[0-9]+){_EXPONENT}"
     if not style.thousands:
@@ -353,10 +364,11 @@ def _bodies_fit(bodies: pa.StringArray, style: NumberFormat) -> pa.BooleanArray:
 
 
 def _count(mask: pa.BooleanArray) -> int:
+    """Return the number of True values."""
     return pc.sum(mask).as_py() or 0
 
 
-def _trimmed(cells: pa.StringArray) -> pa.StringArray:
+def _trim_cells(cells: pa.StringArray) -> pa.StringArray:
     """Return stripped cells without the full stop of Rs. before digits, which is not a decimal separator."""
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     trimmed = pc.utf8_trim(cells.cast(pa.string()), characters=SPACES + "\t")

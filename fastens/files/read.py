@@ -28,7 +28,7 @@ from fastens.files.formats import (
     example_of,
     format_of,
     fsspec_for,
-    is_local_and,
+    is_local_file,
     is_remote,
     opener,
     read_as_text,
@@ -37,7 +37,7 @@ from fastens.files.formats import (
 from fastens.files.numbers import (
     NEARLY,
     NumberFormat,
-    leading_zeros,
+    has_leading_zeros,
     may_be_numbers,
     mixed_units,
     number_format,
@@ -82,7 +82,10 @@ def read(
     column_types: Mapping[str, str],
     sheet: str | None = None,
 ) -> ReadTable:
-    """Read a table with the parameters of `fastens.read_table`, ignoring names of columns that do not exist."""
+    """Return the table in files, with its schema and notes; see `fastens.read_table` for the parameters.
+
+    Names of columns that do not exist are ignored.
+    """
     declared = {name: Column.given(type_) for name, type_ in column_types.items()}
     typed = {**schema.columns, **declared}
     as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
@@ -95,14 +98,14 @@ def read(
         schema = replace(schema, sheet=sheet)
     words = words_of(typed)
     parts = [_read_file(file, schema, as_text, words, sheet is not None) for file in files]
-    table, notes, prefers_comma = _joined(parts)
+    table, notes, prefers_comma = _join_files(parts)
     is_typed = all(format_of(file) in TYPED for file in files)
     in_file = columns_in_file(schema.columns, table, prefers_comma, notes)
     prefers_comma = prefers_comma or has_commas(table)
     typing = Typing(in_file, declared, prefers_comma, is_typed, notes, schema.missing)
     columns = {name: typing.read(name, plain_text(table[name])) for name in table.column_names}
     file_schema = replace(schema, columns={name: column for name, (_, column) in columns.items()})
-    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), file_schema, _grouped(notes))
+    return ReadTable(pa.table({name: values for name, (values, _) in columns.items()}), file_schema, _join_notes(notes))
 
 
 @dataclass(frozen=True)
@@ -120,28 +123,29 @@ class Typing:
         """Return the converted values of a column, and its type and notation."""
         if self.missing:
             values = without_codes(values, self.missing)
-        read, column = self._read(name, values)
+        read, column = self._convert(name, values)
         return (without_codes(read, self.missing) if self.missing and read is not values else read), column
 
-    def _read(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+    def _convert(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        """Return a column without missing-value codes as converted values, and its type and notation."""
         if name in self.requested:
-            return self._as_given(name, values, self.requested[name])
+            return self._convert_requested(name, values, self.requested[name])
         if name in self.declared:
             return as_known(name, values, self.declared[name]), self.declared[name]
-        if not _any(_IS_TEXT, values.type):
-            return self._maybe_days(name, values)
+        if not _is_any(_IS_TEXT, values.type):
+            return self._infer_integer_dates(name, values)
         return self.guessed(name, values)
 
     def guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Return the converted values and the inferred type of a text column without a known type."""
+        """Return a text column converted to its inferred type, and its type and notation."""
         first = values.slice(0, SAMPLE).unique().drop_null()
         if not len(first) or _share_of_digits(first) < NEARLY:  # neither numbers nor dates
             return values, Column(TEXT, analyzer=analyzer_of(values.slice(0, SAMPLE)))
         numbers = may_be_numbers(first)
         if numbers and number_format(first, self.prefers_comma)[1] >= NEARLY:
-            return self._maybe_numbers(name, values)
+            return self._infer_numbers(name, values)
         if date_format(first) is not None:
-            return self._maybe_dates(name, values)
+            return self._infer_dates(name, values)
         if numbers and (units := mixed_units(first)):
             option = (
                 f"--column {shlex.quote(name)}:number reads the most frequent unit, or convert the cells to one unit"
@@ -151,11 +155,12 @@ class Typing:
             )
         return values, Column(TEXT, analyzer=analyzer_of(values.slice(0, SAMPLE)))
 
-    def _maybe_numbers(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+    def _infer_numbers(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        """Return a text column as numbers if all its values are numbers, otherwise as text, and its Column."""
         distinct = values.unique().drop_null()
         style, share = number_format(distinct, self.prefers_comma)
         is_plain = replace(style, decimal=".", thousands="") == NumberFormat()
-        if share >= NEARLY and is_plain and leading_zeros(distinct):
+        if share >= NEARLY and is_plain and has_leading_zeros(distinct):
             if not self.is_typed:
                 option = f"to read numbers, use --column {shlex.quote(name)}:number"
                 self.notes.append(f"{name!r} is read as text, because its values have leading zeros; {option}.")
@@ -165,15 +170,16 @@ class Typing:
         if share == 1:
             if style != NumberFormat():
                 self.notes.append(f"{name!r} is read as numbers, written like {str(style)!r}{style.remarks}.")
-            return _numbers(values, style), _column_of(style)
+            return _parse_numbers(values, style), _column_of_format(style)
         odd = distinct.filter(pc.invert(style.fits(distinct)))
         if share >= NEARLY:
             self.notes.append(
-                f"{name!r} is read as text, because of {_where(values, odd)}. {_advice(name, odd, NUMBER)}"
+                f"{name!r} is read as text, because of {_describe_odd(values, odd)}. {_advice(name, odd, NUMBER)}"
             )
         return values, Column(TEXT)
 
-    def _maybe_dates(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+    def _infer_dates(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        """Return a text column as dates or times if all its values are, otherwise as text, and its Column."""
         distinct = values.unique().drop_null()
         detected = date_format(distinct, name)
         if detected is None:
@@ -181,16 +187,18 @@ class Typing:
         style, is_ambiguous, share = detected
         if share < 1:
             odd = distinct.filter(pc.is_null(style.parse(distinct)))
-            self.notes.append(f"{name!r} is read as text, because of {_where(values, odd)}. {_advice(name, odd, DATE)}")
+            self.notes.append(
+                f"{name!r} is read as text, because of {_describe_odd(values, odd)}. {_advice(name, odd, DATE)}"
+            )
             return values, Column(TEXT)
         doubt = "; the order of day and month is ambiguous" if is_ambiguous else ""
         what = "dates" if style.has_days else "times"
         self.notes.append(f"{name!r} is read as {what}, written as {style.text}{style.remarks}{doubt}.")
-        return _dates(values, style), Column(DATE, format=style.text, first_year=style.first_year)
+        return _parse_dates(values, style), Column(DATE, format=style.text, first_year=style.first_year)
 
-    def _maybe_days(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Read integers as dates if they are days such as 20230131 or months such as 202301."""
-        plain = values, Column(_type_of(values.type))
+    def _infer_integer_dates(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        """Return integers as dates if all are days such as 20230131 or months such as 202301, and their Column."""
+        plain = values, Column(_schema_type(values.type))
         first = values[0].as_py() if pa.types.is_int64(values.type) and len(values) else None
         if first is None and values.null_count < len(values) and pa.types.is_int64(values.type):
             first = pc.first(values).as_py()  # slow: 16 µs, compared with 1 µs for values[0]
@@ -205,37 +213,38 @@ class Typing:
         if detected is None or detected[2] < 1 or not detected[0].text.startswith("%Y"):
             return plain
         self.notes.append(f"{name!r} is read as dates, written as {detected[0].text}.")
-        return _dates(values.cast(pa.string()), detected[0]), Column(DATE, format=detected[0].text)
+        return _parse_dates(values.cast(pa.string()), detected[0]), Column(DATE, format=detected[0].text)
 
-    def _as_given(  # noqa: PLR0911
-        self, name: str, values: pa.ChunkedArray, column: Column
+    def _convert_requested(  # noqa: PLR0911
+        self, name: str, values: pa.ChunkedArray, requested: Column
     ) -> tuple[pa.ChunkedArray, Column]:
-        if column.type == TEXT:
-            return values if _any(_IS_TEXT, values.type) else _cast(values, pa.string(), name, column), column
-        if not _any(_IS_TEXT, values.type):
-            if column.type == OTHER:
-                return values, Column(_type_of(values.type))
-            texts = values.cast(pa.string()) if column.type == DATE and pa.types.is_integer(values.type) else None
+        """Return a column converted to the type that the user passed, and its type and notation."""
+        if requested.type == TEXT:
+            return values if _is_any(_IS_TEXT, values.type) else _cast(values, pa.string(), name, requested), requested
+        if not _is_any(_IS_TEXT, values.type):
+            if requested.type == OTHER:
+                return values, Column(_schema_type(values.type))
+            texts = values.cast(pa.string()) if requested.type == DATE and pa.types.is_integer(values.type) else None
             if texts is not None and date_format(texts.unique().drop_null()) is not None:
-                return self._as_given(name, texts, column)
-            return _in_type(name, values, column.type), column
+                return self._convert_requested(name, texts, requested)
+            return _convert_to_type(name, values, requested.type), requested
         distinct = values.unique().drop_null()
-        if column.type == NUMBER:
+        if requested.type == NUMBER:
             style, _ = number_format(distinct, self.prefers_comma)
             odd = distinct.filter(pc.invert(style.fits(distinct)))
-            values = self._without(name, values, odd, "numbers")
-            return _numbers(values, style), replace(_column_of(style), lenient=column.lenient)
-        if column.type == DATE and (detected := date_format(distinct, name)) is not None:
+            values = self._drop_odd_values(name, values, odd, "numbers")
+            return _parse_numbers(values, style), replace(_column_of_format(style), lenient=requested.lenient)
+        if requested.type == DATE and (detected := date_format(distinct, name)) is not None:
             dates = detected[0]
-            values = self._without(name, values, distinct.filter(pc.is_null(dates.parse(distinct))), "dates")
-            return _dates(values, dates), replace(column, format=dates.text, first_year=dates.first_year)
-        return as_known(name, values, replace(column, lenient=False)), column
+            values = self._drop_odd_values(name, values, distinct.filter(pc.is_null(dates.parse(distinct))), "dates")
+            return _parse_dates(values, dates), replace(requested, format=dates.text, first_year=dates.first_year)
+        return as_known(name, values, replace(requested, lenient=False)), requested
 
-    def _without(self, name: str, values: pa.ChunkedArray, odd: pa.Array, what: str) -> pa.ChunkedArray:
-        """Return the values with the odd ones set to missing, and add a note that names them."""
+    def _drop_odd_values(self, name: str, values: pa.ChunkedArray, odd: pa.Array, what: str) -> pa.ChunkedArray:
+        """Return the values with the odd values set to missing, and add a note that names them; `what` is the type."""
         if not len(odd):
             return values
-        self.notes.append(f"{name!r} is read as {what}; {_where(values, odd)} is read as missing.")
+        self.notes.append(f"{name!r} is read as {what}; {_describe_odd(values, odd)} is read as missing.")
         return pc.if_else(pc.is_in(values, odd), None, values)
 
 
@@ -278,10 +287,10 @@ def items_of(cells: pa.ChunkedArray) -> tuple[str, list[str]] | None:
     return None
 
 
-def joined_items(cells: pa.ChunkedArray | pa.Array, sign: str) -> Any:
-    """Return cells without spaces around separators and without separators at the ends."""
-    joined = pc.replace_substring_regex(cells, pattern=rf"\s*{re.escape(sign)}\s*", replacement=sign)
-    return pc.utf8_trim(joined, characters=sign)
+def joined_items(cells: pa.ChunkedArray | pa.Array, separator: str) -> Any:
+    """Return cells of items without spaces around separators and without separators at their ends."""
+    joined = pc.replace_substring_regex(cells, pattern=rf"\s*{re.escape(separator)}\s*", replacement=separator)
+    return pc.utf8_trim(joined, characters=separator)
 
 
 def has_commas(table: pa.Table) -> bool:
@@ -293,11 +302,11 @@ def has_commas(table: pa.Table) -> bool:
         return False
     signs: set[str] = set()
     for values in table.columns:
-        cells = plain_text(values.slice(0, SAMPLE)).unique().drop_null() if _any(_IS_TEXT, values.type) else ()
+        cells = plain_text(values.slice(0, SAMPLE)).unique().drop_null() if _is_any(_IS_TEXT, values.type) else ()
         if len(cells) and pc.any(pc.match_substring_regex(cells, pattern="[0-9][,.][0-9]")).as_py():
             style, share = number_format(cells)
             has_groups = pc.any(pc.match_substring_regex(cells, pattern="[0-9]([,.][0-9]{3}){2}")).as_py()
-            if share >= NEARLY and (has_groups or _n_clear(cells, style)):
+            if share >= NEARLY and (has_groups or _count_unambiguous(cells, style)):
                 signs.add(style.decimal)
     return signs == {","}
 
@@ -312,13 +321,13 @@ def columns_in_file(
     """
     adapted, texts = dict(columns), dict[str, pa.Array]()
     for name, column in columns.items():
-        if column.type == NUMBER and name in table.column_names and _any(_IS_TEXT, table[name].type):
+        if column.type == NUMBER and name in table.column_names and _is_any(_IS_TEXT, table[name].type):
             texts[name] = plain_text(table[name]).unique().drop_null()
-    others = {name: _other_decimal(columns[name]) for name in texts}
-    n_own = sum(_n_clear(cells, style_of(columns[name])) for name, cells in texts.items())
-    n_other = sum(_n_clear(cells, style_of(others[name])) for name, cells in texts.items())
+    others = {name: _swap_decimal(columns[name]) for name in texts}
+    n_own = sum(_count_unambiguous(cells, style_of(columns[name])) for name, cells in texts.items())
+    n_other = sum(_count_unambiguous(cells, style_of(others[name])) for name, cells in texts.items())
     for name, cells in texts.items():
-        n_fitting, n_swapped = (_n_fitting(cells, style_of(one)) for one in (columns[name], others[name]))
+        n_fitting, n_swapped = (_count_fitting(cells, style_of(one)) for one in (columns[name], others[name]))
         is_plain = columns[name].decimal == "." and not columns[name].thousands
         if n_swapped >= n_fitting and ((prefers_comma and is_plain) or n_other > n_own):
             adapted[name] = others[name]
@@ -328,18 +337,19 @@ def columns_in_file(
     return adapted
 
 
-def _other_decimal(column: Column) -> Column:
-    """Return the column with decimal commas for decimal points, or the reverse, and the other thousands separator."""
+def _swap_decimal(column: Column) -> Column:
+    """Return the column with decimal commas instead of decimal points, or the reverse, and thousands to match."""
     swapped = {",": ".", ".": ","}
     return replace(column, decimal=swapped[column.decimal], thousands=swapped.get(column.thousands, column.thousands))
 
 
-def _n_fitting(cells: pa.Array, style: NumberFormat) -> int:
+def _count_fitting(cells: pa.Array, style: NumberFormat) -> int:
+    """Return the number of cells that are numbers in a format."""
     return pc.sum(style.fits(cells)).as_py() or 0
 
 
-def _n_clear(cells: pa.Array, style: NumberFormat) -> int:
-    """Return the number of cells with the decimal separator of a format that it could not have for thousands."""
+def _count_unambiguous(cells: pa.Array, style: NumberFormat) -> int:
+    """Return the number of cells whose separator can only be the decimal separator of a format."""
     other = replace(style, decimal="." if style.decimal == "," else ",", thousands=style.decimal)
     clear = pc.and_(style.fits(cells), pc.invert(other.fits(cells)))
     return pc.sum(pc.and_(clear, pc.match_substring(cells, pattern=style.decimal))).as_py() or 0
@@ -347,11 +357,11 @@ def _n_clear(cells: pa.Array, style: NumberFormat) -> int:
 
 def without_codes(values: pa.ChunkedArray, codes: Sequence[str]) -> pa.ChunkedArray:
     """Return the values with missing-value codes set to missing; numbers are compared as numbers."""
-    if _any(_IS_TEXT, values.type):
+    if _is_any(_IS_TEXT, values.type):
         trimmed = pc.utf8_trim_whitespace(values.cast(pa.string()))
         return pc.if_else(pc.is_in(trimmed, pa.array([code.strip() for code in codes])), None, values)
-    for code in codes if _any((*_IS_NUMBER, *_IS_DATE), values.type) else ():
-        type_ = pa.float64() if _any(_IS_NUMBER, values.type) else values.type
+    for code in codes if _is_any((*_IS_NUMBER, *_IS_DATE), values.type) else ():
+        type_ = pa.float64() if _is_any(_IS_NUMBER, values.type) else values.type
         try:
             number = pa.scalar(code.strip().replace(",", ".")).cast(type_)
             values = pc.if_else(pc.equal(values, number.cast(values.type)), None, values)
@@ -365,12 +375,13 @@ def _share_of_digits(cells: pa.Array) -> float:
     return (pc.sum(pc.match_substring_regex(cells, pattern="[0-9]")).as_py() or 0) / len(cells)
 
 
-def _column_of(style: NumberFormat) -> Column:
+def _column_of_format(style: NumberFormat) -> Column:
+    """Return the Column of numbers in a format."""
     return Column(NUMBER, **asdict(style))
 
 
-def _dates(values: pa.ChunkedArray, style: DateFormat) -> pa.ChunkedArray:
-    """Return texts as dates; each distinct text is parsed once."""
+def _parse_dates(values: pa.ChunkedArray, style: DateFormat) -> pa.ChunkedArray:
+    """Return texts as dates in a format; each distinct text is parsed once."""
     coded = values.combine_chunks().dictionary_encode()
     return pa.chunked_array([style.parse(coded.dictionary).take(coded.indices)])
 
@@ -378,56 +389,56 @@ def _dates(values: pa.ChunkedArray, style: DateFormat) -> pa.ChunkedArray:
 def as_known(  # noqa: PLR0911
     name: str, values: pa.ChunkedArray, column: Column, first: int = 0
 ) -> pa.ChunkedArray:
-    """Return the values with the type of the schema, or raise an error that names the first row that does not match.
+    """Return the values with the type of the schema; raise TableFileError that names the first row that does not match.
 
     `first` is the row number of the first value in the table.
     """
-    if column.type == TEXT and not _any(_IS_TEXT, values.type):
+    if column.type == TEXT and not _is_any(_IS_TEXT, values.type):
         return _cast(values, pa.string(), name, column)
-    if column.type == BOOLEAN and _are_truths(values):
+    if column.type == BOOLEAN and _are_zeros_and_ones(values):
         return values.cast(pa.bool_())
     if column.type == DATE and column.format and pa.types.is_integer(values.type):
         values = values.cast(pa.string())
-    if column.type == OTHER or not _any(_IS_TEXT, values.type) or column.type == TEXT:
+    if column.type == OTHER or not _is_any(_IS_TEXT, values.type) or column.type == TEXT:
         return values
     distinct = values.unique().drop_null()
     if column.type == NUMBER:
         style = style_of(column)
         odd = distinct.filter(pc.invert(style.fits(distinct)))
         if not column.lenient:
-            _refuse(name, values, odd, f"a number written like {str(style)!r}", first)
-        return _numbers(pc.if_else(pc.is_in(values, odd), None, values) if len(odd) else values, style)
+            _raise_if_odd(name, values, odd, f"a number written like {str(style)!r}", first)
+        return _parse_numbers(pc.if_else(pc.is_in(values, odd), None, values) if len(odd) else values, style)
     if column.type == DATE:
         dates = DateFormat(column.format or "%Y-%m-%d", column.first_year)
         if not column.format and ":" in str(distinct[:1]):
             return _cast(values, pa.timestamp("s"), name, column)
         odd = distinct.filter(pc.is_null(dates.parse(distinct)))
         if not column.lenient:
-            _refuse(name, values, odd, f"a date written as {dates.text}", first)
-        return _dates(values, dates)
+            _raise_if_odd(name, values, odd, f"a date written as {dates.text}", first)
+        return _parse_dates(values, dates)
     return _cast(values, pa.bool_() if column.type == BOOLEAN else pa.timestamp("s"), name, column)
 
 
-def _in_type(name: str, values: pa.ChunkedArray, wanted: str) -> pa.ChunkedArray:
-    """Return non-text values as the type that the user passed, or raise an error if they have another type."""
-    type_ = _type_of(values.type)
-    if type_ == wanted or pa.types.is_null(values.type):
+def _convert_to_type(name: str, values: pa.ChunkedArray, requested_type: str) -> pa.ChunkedArray:
+    """Return values that are not texts as the type that the user passed; raise TableFileError if they do not fit."""
+    type_ = _schema_type(values.type)
+    if type_ == requested_type or pa.types.is_null(values.type):
         return values
-    if wanted == BOOLEAN and _are_truths(values):
+    if requested_type == BOOLEAN and _are_zeros_and_ones(values):
         return values.cast(pa.bool_())
-    if wanted == NUMBER and type_ == BOOLEAN:
+    if requested_type == NUMBER and type_ == BOOLEAN:
         return values.cast(pa.int8())
     held = f"{values.type}, such as {example_of(values)!r}"
-    raise TableFileError(f"column {name!r} cannot be read as {wanted}: it holds {held}")
+    raise TableFileError(f"column {name!r} cannot be read as {requested_type}: it holds {held}")
 
 
-def _are_truths(values: pa.ChunkedArray) -> bool:
+def _are_zeros_and_ones(values: pa.ChunkedArray) -> bool:
     """Return True if the values are numbers and only 0 and 1 occur."""
-    return _any(_IS_NUMBER, values.type) and set(values.unique().drop_null().to_pylist()) <= {0, 1}
+    return _is_any(_IS_NUMBER, values.type) and set(values.unique().drop_null().to_pylist()) <= {0, 1}
 
 
-def _numbers(values: pa.ChunkedArray, style: NumberFormat) -> pa.ChunkedArray:
-    """Return texts as numbers, as integers if all are; each distinct text is parsed once."""
+def _parse_numbers(values: pa.ChunkedArray, style: NumberFormat) -> pa.ChunkedArray:
+    """Return texts as numbers in a format, as integers if all are; each distinct text is parsed once."""
     chunks = values.dictionary_encode().unify_dictionaries().chunks
     if not chunks:
         return values.cast(pa.float64())
@@ -438,20 +449,25 @@ def _numbers(values: pa.ChunkedArray, style: NumberFormat) -> pa.ChunkedArray:
 
 
 def _cast(values: pa.ChunkedArray, type_: pa.DataType, name: str, column: Column) -> pa.ChunkedArray:
+    """Return the values cast to an Arrow type; raise TableFileError that names the column if that fails."""
     try:
         return values.cast(type_)
     except pa.ArrowException as error:
         raise TableFileError(f"column {name!r} must have the type of the schema, {column.type}: {error}") from error
 
 
-def _refuse(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str, first: int) -> None:
+def _raise_if_odd(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str, first: int) -> None:
+    """Raise TableFileError that names the first odd value and its row, if there are odd values.
+
+    `first` is the row number of the first value in the table.
+    """
     if len(odd):
         row = first + pc.index(values, odd[0]).as_py()
         more = f", and {len(odd) - 1} other values are not" if len(odd) > 1 else ""
         raise TableFileError(f"column {name!r}, row {row + 1}: {odd[0].as_py()!r} is not {rule}{more}")
 
 
-def _grouped(notes: list[str]) -> list[str]:
+def _join_notes(notes: list[str]) -> list[str]:
     """Return the notes with one note for all columns that share a notation or an odd value."""
     names: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
@@ -470,14 +486,15 @@ def _grouped(notes: list[str]) -> list[str]:
     return grouped
 
 
-def _where(values: pa.ChunkedArray, odd: pa.Array) -> str:
-    """Return the first odd values as text, each with its first row, counted from 1 below the header."""
+def _describe_odd(values: pa.ChunkedArray, odd: pa.Array) -> str:
+    """Return text that names the first odd values, each with its first row, counted from 1 below the header."""
     shown = [f"{value.as_py()!r} in row {pc.index(values, value).as_py() + 1}" for value in odd[:3]]
     more = f" and {len(odd) - 3} other values" if len(odd) > 3 else ""
     return ", ".join(shown) + more
 
 
 def _advice(name: str, odd: pa.Array, type_: str) -> str:
+    """Return text that says how to read a column as `type_`, or its `odd` values as missing."""
     codes = [text for text in odd.to_pylist() if text.strip().lower() in USUAL_CODES]
     if codes and len(codes) == len(odd):
         options = " ".join("--missing=" + shlex.quote(code) for code in codes)
@@ -487,7 +504,11 @@ def _advice(name: str, odd: pa.Array, type_: str) -> str:
 
 
 def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], words: Sequence[str], has_sheet: bool) -> Any:
-    """Return the table of one file, notes, and True if its numbers have decimal commas."""
+    """Return the table of one file, its notes, and True if its numbers have decimal commas.
+
+    `as_text` and `words` are the `text_columns` and `word_columns` of `read_csv`. `has_sheet` is True if the user
+    passed the sheet of the schema.
+    """
     format_ = format_of(path)
     open_file: Callable[[], Any] = opener(path)
     try:
@@ -497,10 +518,10 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], words: Se
             schema = replace(schema, encoding="utf-8", separator=",")
             as_text = [*as_text, *(name for name in texts or () if name not in schema.columns)]
         if format_ in (CSV, *AS_TEXT):
-            if format_ == CSV and is_local_and(path, compressed=True):
+            if format_ == CSV and is_local_file(path, compressed=True):
                 open_file = partial(pa.BufferReader, content_of(path))
             table, dialect = read_csv(open_file, schema, as_text, words)
-            return _checked(table, path), dialect.notes, dialect.prefers_comma
+            return _require_rows(table, path), dialect.notes, dialect.prefers_comma
         table = read_other(path, format_, schema.sheet, has_sheet)
         read_names = table.column_names  # raises if a name is not valid UTF-8
         for type_ in table.schema.types:
@@ -512,7 +533,7 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], words: Se
         raise TableFileError(f"cannot read {path} as {format_}: {message}") from error
     table = table.select([i for i, name in enumerate(read_names) if not _INDEX_OF_PANDAS.fullmatch(name)])
     names, notes = unique_names(table.column_names)
-    return _checked(table.rename_columns(names), path), notes, False
+    return _require_rows(table.rename_columns(names), path), notes, False
 
 
 def _read_names_within(type_: pa.DataType) -> None:
@@ -522,13 +543,14 @@ def _read_names_within(type_: pa.DataType) -> None:
         _read_names_within(field.type)
 
 
-def _checked(table: pa.Table, path: str) -> pa.Table:
+def _require_rows(table: pa.Table, path: str) -> pa.Table:
+    """Return the table; raise TableFileError if it has no rows or columns."""
     if table.num_rows == 0 or table.num_columns == 0:
         raise TableFileError(f"{path} has no rows")
     return table
 
 
-def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
+def _join_files(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
     """Return the concatenated tables of all files, all notes, and True if any file has decimal commas."""
     table = parts[0][0]
     if len(parts) > 1:
@@ -540,7 +562,7 @@ def _joined(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
 
 
 def files_of(path: Any) -> list[str]:
-    """Return the files that match a path, a pattern or several paths."""
+    """Return the files that match a path, a glob pattern, a URL or several of them."""
     if not isinstance(path, str | os.PathLike):
         if not isinstance(path, Iterable):
             raise TypeError(f"path must be a path, or a sequence of them; got {path!r}.")
@@ -549,7 +571,7 @@ def files_of(path: Any) -> list[str]:
         return files
     path = os.fspath(path)
     if is_remote(path):
-        return _files_at(path)
+        return _match_url(path)
     if os.path.exists(path) or not glob.has_magic(path):
         return [path]
     if not (matches := sorted(glob.glob(path))):
@@ -557,14 +579,14 @@ def files_of(path: Any) -> list[str]:
     return matches
 
 
-def _files_at(address: str) -> list[str]:
-    """Return the files that match a URL; HTTP URLs do not support patterns."""
-    kind = address.partition("://")[0]
-    if kind.startswith("http") or "*" not in address:
-        return [address]
-    files = fsspec_for(address).filesystem(kind).glob(address)
+def _match_url(url: str) -> list[str]:
+    """Return the URLs of the files that match a URL; HTTP URLs do not support patterns."""
+    kind = url.partition("://")[0]
+    if kind.startswith("http") or "*" not in url:
+        return [url]
+    files = fsspec_for(url).filesystem(kind).glob(url)
     if not files:
-        raise TableFileError(f"no such file: {address}")
+        raise TableFileError(f"no such file: {url}")
     return [f"{kind}://{file}" for file in sorted(files)]
 
 
@@ -579,7 +601,7 @@ def style_of(column: Column) -> NumberFormat:
 
 
 def words_of(columns: Mapping[str, Column]) -> list[str]:
-    """Return the text columns in which words such as NA and None are values."""
+    """Return the names of the text columns in which words such as NA and None are values."""
     return [name for name, column in columns.items() if column.type == TEXT and column.lenient]
 
 
@@ -588,12 +610,14 @@ def is_written(column: Column) -> bool:
     return bool(column.format) or style_of(column) != NumberFormat()
 
 
-def _type_of(type_: pa.DataType) -> str:
-    if pa.types.is_dictionary(type_):
-        return _type_of(type_.value_type)
+def _schema_type(arrow_type: pa.DataType) -> str:
+    """Return the column type of the schema, such as "number", for an Arrow type."""
+    if pa.types.is_dictionary(arrow_type):
+        return _schema_type(arrow_type.value_type)
     tests = {NUMBER: _IS_NUMBER, TEXT: _IS_TEXT, BOOLEAN: (pa.types.is_boolean,), DATE: _IS_DATE}
-    return next((name for name, kinds in tests.items() if _any(kinds, type_)), OTHER)
+    return next((name for name, kinds in tests.items() if _is_any(kinds, arrow_type)), OTHER)
 
 
-def _any(tests: Sequence[Callable[[pa.DataType], bool]], type_: pa.DataType) -> bool:
-    return any(test(type_) for test in tests)
+def _is_any(tests: Sequence[Callable[[pa.DataType], bool]], arrow_type: pa.DataType) -> bool:
+    """Return True if a type passes any of the tests, which are functions of `pyarrow.types`."""
+    return any(test(arrow_type) for test in tests)

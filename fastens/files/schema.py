@@ -29,7 +29,7 @@ class TableFileError(ValueError):
 
 
 def listed(values: Sequence[object], limit: int = 5) -> str:
-    """Return the first values, quoted, and the number of remaining ones as text."""
+    """Return the quoted first values, separated by commas, and the number of further values, as text for messages."""
     shown = ", ".join(repr(value) for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
 
@@ -41,8 +41,11 @@ READING_OPTIONS = ("separator", "encoding", "missing", "skip_lines", "header_row
 DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", " ", "'", "_")
 
 
-def _check(what: str, record: Any, rules: Mapping[str, tuple[bool, str]]) -> None:
-    """Raise TableFileError for the first field of a record whose rule does not hold."""
+def _check_rules(what: str, record: Any, rules: Mapping[str, tuple[bool, str]]) -> None:
+    """Raise TableFileError for the first field of a record whose rule does not hold; `what` names the record.
+
+    `rules` maps each field to whether its rule holds and the text of the rule.
+    """
     for name, (holds, rule) in rules.items():
         if not holds:
             raise TableFileError(f"{what}'s {name} must be {rule}; got {getattr(record, name)!r}")
@@ -104,13 +107,13 @@ class Column:
         for name in ("lenient", "scaled", "bounded"):
             rules[name] = isinstance(getattr(self, name), bool), "True or False"
         is_year = type(self.first_year) is int and 0 <= self.first_year < 9900
-        _check("a column", self, rules | {"first_year": (is_year, "a year, or 0")})
+        _check_rules("a column", self, rules | {"first_year": (is_year, "a year, or 0")})
         if self.decimal == self.thousands:
             raise TableFileError(f"a column's decimal and thousands must differ; both are {self.decimal!r}")
 
     @classmethod
     def given(cls, type_: str) -> Column:
-        """Return a column whose type the user passed."""
+        """Return a column of a type that the user passed; it is lenient for numbers, dates and text."""
         return cls(type_, lenient=type_ in (NUMBER, DATE, TEXT))
 
 
@@ -165,7 +168,7 @@ class TableSchema:
         for name in ("skip_lines", "header_rows", "skip_footer"):
             n = getattr(self, name)
             rules[name] = (n is None or (type(n) is int and n >= 0), "None or a whole number of at least 0")
-        _check("a schema", self, rules)
+        _check_rules("a schema", self, rules)
 
     @property
     def text_features(self) -> dict[str, str]:
@@ -188,7 +191,7 @@ class TableSchema:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TableSchema:
-        """Return the schema of a dict from `to_dict`, or written by hand."""
+        """Return the schema of a dict from `to_dict`, or written by hand; raise TableFileError if it is invalid."""
         if not isinstance(values, Mapping):
             raise TableFileError(f"a schema must be a TableSchema or a dict; got {values!r}")
         allowed = {*READING_OPTIONS, "columns"}
@@ -216,42 +219,46 @@ class TableSchema:
         """Write the schema as TOML; if an error occurs, an existing file stays unchanged."""
         values = self.to_dict()
         columns = values.pop("columns")
-        lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
+        lines = [f"{name} = {_format_toml(value)}" for name, value in values.items()]
         for name, column in columns.items():
-            lines += ["", f"[columns.{_toml(name)}]"]
-            lines += [f"{key} = {_toml(value)}" for key, value in column.items()]
+            lines += ["", f"[columns.{_format_toml(name)}]"]
+            lines += [f"{key} = {_format_toml(value)}" for key, value in column.items()]
         with replacing(path) as unfinished:
             Path(unfinished).write_text("\n".join(lines).lstrip() + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> TableSchema:
-        """Read a schema from a TOML file that was written by `save` or by hand."""
+        """Read a schema from a TOML file, written by `save` or by hand; raise TableFileError if it is invalid."""
         try:
             return cls.from_dict(tomllib.loads(Path(path).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise TableFileError(f"cannot read the schema {path}: {error}") from error
 
 
-def _toml(value: Any) -> str:
-    """Return a value as TOML, which is JSON except that characters beyond 16 bits are not split into surrogates."""
+def _format_toml(value: Any) -> str:
+    """Return a value as TOML: JSON in which characters beyond 16 bits are not split into surrogates."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _are_columns(columns: Any) -> bool:
+    """Return True if an object is a mapping from strings to Column objects."""
     return isinstance(columns, Mapping) and all(
         isinstance(name, str) and isinstance(column, Column) for name, column in columns.items()
     )
 
 
 def _are_texts(values: Any) -> bool:
+    """Return True if an object is a list or tuple of strings."""
     return isinstance(values, list | tuple) and all(isinstance(value, str) for value in values)
 
 
 def _is_separator(sign: Any) -> bool:
+    """Return True if an object is None or one ASCII character that can separate the values of a line."""
     return sign is None or (isinstance(sign, str) and len(sign) == 1 and sign.isascii() and sign not in '"\r\n\0')
 
 
 def _is_encoding(name: Any) -> bool:
+    """Return True if an object is None or the name of an encoding that Python supports."""
     try:
         return name is None or bool("a".encode(name))
     except (LookupError, TypeError, ValueError):

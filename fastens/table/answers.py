@@ -46,11 +46,11 @@ BY_ROW = ("init_score", "y", "group", "likelihood_ratio")  # arguments that also
 def answer_streams(cls: type) -> None:
     """Wrap the prediction methods of a class to accept streams, and to split tables in batches if it needs that."""
     for name in ANSWERS:
-        wrap_method(cls, name, _by_batches)
+        wrap_method(cls, name, _wrap_prediction_method)
 
 
 def transforms_streams(cls: Any) -> Any:
-    """Decorate a transformer class so that `set_output` wrapping does not apply to the results of streams."""
+    """Decorate a transformer class so that `set_output` does not wrap the results for streams and cluster tables."""
     method = cls.transform
     unwrapped = method.__wrapped__
 
@@ -63,7 +63,8 @@ def transforms_streams(cls: Any) -> Any:
     return cls
 
 
-def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_prediction_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a prediction method wrapped to accept streams, cluster tables and tables that are read in batches."""
     argument_names = frozenset(signature(method).parameters)
     if hasattr(method, _MARK) or list(signature(method).parameters)[1:2] != ["X"]:
         return method
@@ -74,13 +75,14 @@ def _by_batches(method: Callable[..., Any]) -> Callable[..., Any]:
             self._check_names(method, kwargs)
         if type(X) is np.ndarray:  # single-row prediction is so fast that forwarding empty arguments is noticeable
             return method(self, X, *args, **kwargs) if args or kwargs else method(self, X)
-        return _answer_of_table(method, self, X, *args, **kwargs)
+        return _predict_table(method, self, X, *args, **kwargs)
 
     setattr(answer, _MARK, True)
     return answer
 
 
-def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+def _predict_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the predictions for any table that is not a NumPy array: directly, on a cluster, or by batches."""
     if is_frame(X):
         return method(self, X, *args, **kwargs)
     if cluster_of(X):
@@ -89,30 +91,32 @@ def _answer_of_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, 
     is_parted = (isinstance(X, RowSource) and not X.is_coded) or self._is_source(X)  # such as the rows of a fold
     if is_stream(X) or (is_parted and not self._capabilities.predicts_row_sources):
         arguments = signature(method).bind(self, X, *args, **kwargs).arguments
-        return _answer_in_parts(method, **arguments)
+        return _predict_in_batches(method, **arguments)
     return method(self, X, *args, **kwargs)
 
 
-def _answer_in_parts(method: Callable[..., Any], self: Any, X: Any, **arguments: Any) -> Any:
-    """Return the result for a table that is read in batches: a stream for a stream, otherwise one joined result."""
+def _predict_in_batches(method: Callable[..., Any], self: Any, X: Any, **arguments: Any) -> Any:
+    """Return the predictions for a table that is read in batches: a stream for a stream, otherwise joined."""
     self._check_fitted()
     if is_stream(X):
-        return _stream(self, method.__name__, _answers(method, self, _parts(open_stream(X)), arguments), arguments)
+        predictions = _iter_predictions(method, self, _nonempty_parts(open_stream(X)), arguments)
+        return _prediction_stream(self, method.__name__, predictions, arguments)
     source = in_parts(X)
     if not isinstance(source, RowSource):  # a sparse matrix
         return method(self, source, **arguments)
     is_named = isinstance(arguments.get("y"), str)  # a target column, which was not a feature in `fit`
-    source = _needed(source, self) if isinstance(source, Batches) and not is_named else source
-    return _joined(list(_answers(method, self, _parts(source), arguments)))
+    source = _select_fit_columns(source, self) if isinstance(source, Batches) and not is_named else source
+    return _join_predictions(list(_iter_predictions(method, self, _nonempty_parts(source), arguments)))
 
 
-def _needed(source: Batches, model: Any) -> Batches:
-    """Return the table with only the columns of `fit`, if these have names."""
+def _select_fit_columns(source: Batches, model: Any) -> Batches:
+    """Return the table with only the columns that the model was fitted on, if these have names."""
     encoder = getattr(model, "_encoder", None)
     return source if encoder is None else StreamedTable(source).matched(encoder.names).source
 
 
-def _parts(source: RowSource) -> Iterator[Any]:
+def _nonempty_parts(source: RowSource) -> Iterator[Any]:
+    """Return the non-empty parts of a table; raise ValueError if it has no rows."""
     nonempty_parts = (part for part in source.parts() if part.shape[0])
     first = next(nonempty_parts, None)
     if first is None:
@@ -121,7 +125,10 @@ def _parts(source: RowSource) -> Iterator[Any]:
     return chain([first], nonempty_parts)
 
 
-def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], arguments: dict[str, Any]) -> Iterator[Any]:
+def _iter_predictions(
+    method: Callable[..., Any], model: Any, parts: Iterator[Any], arguments: dict[str, Any]
+) -> Iterator[Any]:
+    """Yield the predictions for each part; arguments with one value per row are sliced along with the parts."""
     listed = {name: arguments[name] for name in BY_ROW if not isinstance(arguments.get(name), str | None)}
     by_row = {name: np.asarray(values) for name, values in listed.items()}
     start = 0
@@ -134,16 +141,18 @@ def _answers(method: Callable[..., Any], model: Any, parts: Iterator[Any], argum
             raise ValueError(f"{name} must have one value for each of the {start} rows of X; got {len(values)}.")
 
 
-def _joined(answers: list[Any]) -> Any:
-    if isinstance(answers[0], list):
-        return [_joined(list(parts)) for parts in zip(*answers, strict=True)]
-    return concatenated(answers)
+def _join_predictions(predictions: list[Any]) -> Any:
+    """Return the predictions for all rows, joined from batches; a list with one result per target stays a list."""
+    if isinstance(predictions[0], list):
+        return [_join_predictions(list(parts)) for parts in zip(*predictions, strict=True)]
+    return concatenated(predictions)
 
 
-def _stream(model: Any, method: str, answers: Iterator[Any], arguments: dict[str, Any]) -> Any:
+def _prediction_stream(model: Any, method: str, predictions: Iterator[Any], arguments: dict[str, Any]) -> Any:
+    """Return the predictions for batches as a pyarrow RecordBatchReader."""
     import pyarrow
 
-    tables = (pyarrow.table(_columns(model, method, answer, arguments)) for answer in answers)
+    tables = (pyarrow.table(_columns_by_name(model, method, answer, arguments)) for answer in predictions)
     first = next(tables)
     batches = (batch for table in chain([first], tables) for batch in table.to_batches())
     return pyarrow.RecordBatchReader.from_batches(first.schema, batches)
@@ -152,35 +161,39 @@ def _stream(model: Any, method: str, answers: Iterator[Any], arguments: dict[str
 # Names of columns --------------------------------------------------
 
 
-def _columns(model: Any, method: str, answer: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of the result of one batch by name; repeated names get a number."""
-    columns = _named_columns(model, method, answer, arguments)
+def _columns_by_name(model: Any, method: str, predictions: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of the predictions for one batch by name; repeated names get a number."""
+    columns = _named_columns(model, method, predictions, arguments)
     from fastens.files.dialects import numbered  # needs pyarrow, which arrays do without
 
     return dict(zip(numbered([name for name, _ in columns]), (values for _, values in columns), strict=True))
 
 
-def _named_columns(model: Any, method: str, answer: Any, arguments: dict[str, Any]) -> list[tuple[str, Any]]:
-    if isinstance(answer, list):
+def _named_columns(model: Any, method: str, predictions: Any, arguments: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the predictions for one batch as pairs of a column name, which may repeat, and values."""
+    if isinstance(predictions, list):
         named_columns: list[tuple[str, Any]] = []
-        of_targets = getattr(model, "classes_", [None] * len(answer))
-        for target, (target_answer, classes) in enumerate(zip(answer, of_targets, strict=True)):
-            columns = _named(
-                target_answer, ANSWERS[method], _of_axes(model, method, target_answer.shape[1:], arguments, classes)
+        of_targets = getattr(model, "classes_", [None] * len(predictions))
+        for target, (target_answer, classes) in enumerate(zip(predictions, of_targets, strict=True)):
+            columns = _label_columns(
+                target_answer, ANSWERS[method], _axis_labels(model, method, target_answer.shape[1:], arguments, classes)
             )
             named_columns += [(f"{name} of target {target}", values) for name, values in columns]
         return named_columns
-    if is_frame(answer):  # each column of a frame has its own type
-        columns = nw.from_native(answer, eager_only=True).to_arrow().columns
+    if is_frame(predictions):  # each column of a frame has its own type
+        columns = nw.from_native(predictions, eager_only=True).to_arrow().columns
         return [(f"{ANSWERS[method]} {index}", column) for index, column in enumerate(columns)]
-    answer = np.asarray(dense(answer))
+    predictions = np.asarray(dense(predictions))
     classes = getattr(model, "classes_", None)
-    return _named(answer, ANSWERS[method], _of_axes(model, method, answer.shape[1:], arguments, classes))
+    return _label_columns(
+        predictions, ANSWERS[method], _axis_labels(model, method, predictions.shape[1:], arguments, classes)
+    )
 
 
-def _named(answer: Any, name: str, axes: list[list[str]]) -> list[tuple[str, Any]]:
-    columns = answer.reshape(len(answer), -1).T
-    return list(zip((" ".join([name, *labels]) for labels in product(*axes)), columns, strict=True))
+def _label_columns(predictions: Any, name: str, axis_labels: list[list[str]]) -> list[tuple[str, Any]]:
+    """Return predictions of shape (n_rows, ...) as pairs of a name, with a label of each axis, and a column."""
+    columns = predictions.reshape(len(predictions), -1).T
+    return list(zip((" ".join([name, *labels]) for labels in product(*axis_labels)), columns, strict=True))
 
 
 def level_names(levels: Any) -> list[str]:
@@ -189,19 +202,21 @@ def level_names(levels: Any) -> list[str]:
     return texts if len(set(texts)) == len(texts) else [f"{level!r}" for level in np.ravel(levels).tolist()]
 
 
-def _of_axes(
+def _axis_labels(
     model: Any, method: str, sizes: tuple[int, ...], arguments: dict[str, Any], classes: Any
 ) -> list[list[str]]:
-    """Return the labels along each axis: features, interval ends, quantiles and times are last, classes are first.
+    """Return the labels of each axis of predictions of shape (n_rows, *sizes), in the order of the axes.
 
-    The order matters because axes of different meaning may have the same size.
+    Features, interval ends, quantiles and times are along the last axis, and classes along the first. The order
+    matters because axes of different meaning may have the same size.
     """
     n_inner = 2 if arguments.get("interactions") else 1
-    outer = [_of_outputs(model, method, size, classes) for size in sizes[:-n_inner]]
-    return outer + [_of_inner(model, method, size, arguments, classes) for size in sizes[-n_inner:]]
+    outer = [_output_labels(model, method, size, classes) for size in sizes[:-n_inner]]
+    return outer + [_inner_labels(model, method, size, arguments, classes) for size in sizes[-n_inner:]]
 
 
-def _of_inner(model: Any, method: str, size: int, arguments: dict[str, Any], classes: Any) -> list[str]:
+def _inner_labels(model: Any, method: str, size: int, arguments: dict[str, Any], classes: Any) -> list[str]:
+    """Return the labels of the last axis: interval ends, features, quantiles, times, or else the output labels."""
     names = getattr(model, "feature_names_in_", None)
     listed = arguments.get({"predict_quantiles": "quantiles", "predict_survival_function": "times"}.get(method, ""))
     if "interval" in method or method == "predict_member_range":
@@ -212,10 +227,11 @@ def _of_inner(model: Any, method: str, size: int, arguments: dict[str, Any], cla
         return [*map(str, range(size - 1) if names is None else names), "expected"]
     if listed is not None and np.size(listed) == size:
         return level_names(listed)
-    return _of_outputs(model, method, size, classes, has_levels=method == "predict")
+    return _output_labels(model, method, size, classes, has_levels=method == "predict")
 
 
-def _of_outputs(model: Any, method: str, size: int, classes: Any, *, has_levels: bool = False) -> list[str]:
+def _output_labels(model: Any, method: str, size: int, classes: Any, *, has_levels: bool = False) -> list[str]:
+    """Return the labels of an axis of outputs: classes, predicted quantiles (if `has_levels`), or else indices."""
     levels = getattr(model, "_predicted_levels", None)
     if isinstance(classes, np.ndarray) and len(classes) == size and method not in ("apply", "transform"):
         return list(map(str, classes))

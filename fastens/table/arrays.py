@@ -16,10 +16,10 @@ from fastens.table.columns.numbers import has_large_numbers, plain_column, plain
 _WIDE = (nw.Int64, nw.UInt64)
 
 
-def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
-    """Return anything but a frame as an array or a CSR matrix, with the checks and messages of scikit-learn.
+def checked_array(X: Any, owner: str, min_rows: int = 1) -> Any:
+    """Return a table that is not a frame as an array or a CSR matrix, with scikit-learn's checks and messages.
 
-    Raises ValueError if it has fewer than `fewest` rows.
+    Raises ValueError if it has fewer than `min_rows` rows; `owner` is the name of the estimator in messages.
     """
     if hasattr(X, "collect"):
         raise ValueError(f"X must be a table in memory; got a {type(X).__name__}. Pass X.collect().")
@@ -31,28 +31,30 @@ def checked_array(X: Any, owner: str, fewest: int = 1) -> Any:
     elif not sparse.issparse(X):
         array = np.asarray(X)
         if array.ndim == 0 and array.dtype.kind == "O":
-            raise ValueError(f"X must be a table, such as an array or a data frame; got an object of type {_name(X)}.")
+            raise ValueError(
+                f"X must be a table, such as an array or a data frame; got an object of type {_type_name(X)}."
+            )
     check_places(X)
     X = check_array(
         X,
         accept_sparse="csr",
         dtype=None,
         ensure_all_finite=False,
-        ensure_min_samples=fewest,
+        ensure_min_samples=min_rows,
         estimator=owner,
         input_name="X",
     )
     return X
 
 
-def _name(thing: Any) -> str:
-    """Return the type name of an object, prefixed with its package."""
+def _type_name(thing: Any) -> str:
+    """Return the type name of an object, prefixed with its package unless it is a builtin."""
     package = type(thing).__module__.partition(".")[0]
     return type(thing).__name__ if package == "builtins" else f"{package}.{type(thing).__name__}"
 
 
 def plain_array(X: Any) -> NDArray[Any]:
-    """Return an array or sequence as a plain array; masked values become missing, mixed values stay objects."""
+    """Return an array or sequence as an array; masked values become missing, lists with strings get dtype object."""
     if isinstance(X, np.ma.MaskedArray):
         return with_missing(X)
     array = np.asarray(X)
@@ -116,13 +118,14 @@ def with_rows_to_take(X: Any) -> Any:
     """
     native = nw.to_native(X, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(native):
-        return _in_native_order(native)
+        return _with_native_byte_order(native)
     if nw.dependencies.is_pyarrow_table(native):
         return plain_table(native)
     return plain_column(native) if nw.dependencies.is_pyarrow_chunked_array(native) else X
 
 
-def _in_native_order(frame: Any) -> Any:
+def _with_native_byte_order(frame: Any) -> Any:
+    """Return a pandas frame with its NumPy columns in native byte order; the frame itself if they already are."""
     converted = frame
     for index, dtype in enumerate(frame.dtypes):
         if isinstance(dtype, np.dtype) and not dtype.isnative:
@@ -132,7 +135,7 @@ def _in_native_order(frame: Any) -> Any:
 
 
 def narrow_dtype(values: NDArray[Any]) -> np.dtype[Any]:
-    """Return int32 for 64-bit integers that fit it, so that a copy is at most as large as a float32 copy.
+    """Return the dtype in which to copy numbers: int32 for wider integers that fit it, otherwise their own.
 
     Examples
     --------
@@ -150,7 +153,7 @@ def narrow_dtype(values: NDArray[Any]) -> np.dtype[Any]:
 
 
 def rows_of_frame(X: Any, rows: NDArray[np.intp], narrows: bool) -> Any:
-    """Return selected rows of a frame as a frame of the same library; narrowing goes column by column."""
+    """Return selected rows of a frame as the same kind of frame; `narrows` stores integers as int32 if they fit."""
     frame = nw.from_native(with_rows_to_take(X), eager_only=True)
     if not narrows or not any(frame[:, index].dtype in _WIDE for index in range(frame.shape[1])):
         return frame[rows].to_native()
@@ -166,6 +169,7 @@ def rows_of_frame(X: Any, rows: NDArray[np.intp], narrows: bool) -> Any:
 
 
 def _narrow_series(column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[Any]:
+    """Return selected rows of a column, as int32 if all values of a 64-bit integer column fit it."""
     if column.dtype not in _WIDE or column.null_count() == len(column):
         return column[rows]
     extremes = np.array([int(column.min()), int(column.max())])
@@ -173,7 +177,7 @@ def _narrow_series(column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[
 
 
 def free_names(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
-    """Return the names, with "_" appended to names that are taken or repeated.
+    """Return the names in order, with "_" appended until they differ from taken and earlier names.
 
     Examples
     --------

@@ -47,10 +47,8 @@ class TableArrays(NamedTuple):
     values: NDArray[np.floating] | None  # (n_rows, n_features)
 
     @classmethod
-    def empty(
-        cls, binning: Binning, data: TrainingData, kind_of_values: np.dtype | None, *, has_y: bool
-    ) -> TableArrays:
-        """Return arrays without rows whose types match the data."""
+    def empty(cls, binning: Binning, data: TrainingData, value_dtype: np.dtype | None, *, has_y: bool) -> TableArrays:
+        """Return arrays without rows whose types match the data; None as `value_dtype` stores no values."""
         n_bytes = binning.n_features * binning.code_dtype.itemsize
         return cls(
             np.zeros((binning.n_features, 0), binning.code_dtype),
@@ -58,17 +56,17 @@ class TableArrays(NamedTuple):
             np.zeros(0, np.uint64),
             data.y[:0] if has_y else None,
             None if data.sample_weight is None else data.sample_weight[:0],
-            None if kind_of_values is None else np.zeros((0, binning.n_features), kind_of_values),
+            None if value_dtype is None else np.zeros((0, binning.n_features), value_dtype),
         )
 
     @classmethod
     def mapped(cls, folder: Path, names: dict[str, str]) -> TableArrays:
-        """Return the arrays that these files hold, mapped into memory."""
+        """Return the arrays in files of a folder, mapped into memory; `names` maps each field to its file name."""
         arrays: Any = {name: np.asarray(np.load(folder / file, mmap_mode="r")) for name, file in names.items()}
         return cls(*(arrays.get(name) for name in cls._fields))
 
     def joined(self, data: TrainingData, binning: Binning, allocator: ArrayAllocator, n_threads: int) -> TableArrays:
-        """Return new arrays of `allocator` that hold these rows followed by the rows of `data`."""
+        """Return new arrays, created by `allocator`, that hold these rows followed by the binned rows of `data`."""
         n_old, n_rows = len(self.hashes), len(self.hashes) + len(data.y)
         columns = allocator.named("columns").zeros((binning.n_features, n_rows), binning.code_dtype)
         records = allocator.named("records").zeros((n_rows, self.records.shape[1]), np.uint8)
@@ -90,13 +88,13 @@ class TableArrays(NamedTuple):
 
         rows, pages = MappedRows(data.X, noted, binning.n_features), allocator.pages(columns, records, hashes)
         binning.fill(rows, columns, records, n_old, n_threads, pages)
-        y = _stacked(self.y, data.y, allocator.named("y"))
+        y = _concatenate(self.y, data.y, allocator.named("y"))
         new_weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
-        weight = _stacked(self.sample_weight, new_weight, allocator.named("sample_weight"))
+        weight = _concatenate(self.sample_weight, new_weight, allocator.named("sample_weight"))
         return TableArrays(columns, records, hashes, y, weight, values)
 
     def check(self, binning: Binning, *, has_values: bool, reads_all: bool) -> None:
-        """Raise ValueError if the arrays do not belong together."""
+        """Raise ValueError if the arrays do not match each other or the bins; `reads_all` also compares all codes."""
         columns, records, hashes, y, weight, values = self
         n_features, n_rows = binning.n_features, len(hashes)
         n_bytes = n_features * binning.code_dtype.itemsize
@@ -116,29 +114,30 @@ class TableArrays(NamedTuple):
                 raise ValueError(f"the codes from row {start} on are damaged")
 
 
-def noting_types(X: Any) -> tuple[Any, set[np.dtype]]:
-    """Return the rows and the set of dtypes of their parts, which is complete once the rows have been read."""
+def record_dtypes(X: Any) -> tuple[Any, set[np.dtype]]:
+    """Return rows that note the dtypes of their parts when they are read, and the set of dtypes noted so far."""
     if not isinstance(X, RowSource):
         return X, {X.dtype}
-    types: set[np.dtype] = set()
+    dtypes: set[np.dtype] = set()
 
-    def noted(_: int, part: NDArray[np.floating]) -> NDArray[np.floating]:
-        types.add(part.dtype)
+    def record(_: int, part: NDArray[np.floating]) -> NDArray[np.floating]:
+        dtypes.add(part.dtype)
         return part
 
-    return MappedRows(X, noted, X.shape[1]), types
+    return MappedRows(X, record, X.shape[1]), dtypes
 
 
-def _copy_values(part: NDArray[np.floating], to: NDArray[np.floating]) -> None:
-    if not np.can_cast(part.dtype, to.dtype):
+def _copy_values(part: NDArray[np.floating], out: NDArray[np.floating]) -> None:
+    """Copy a part of the values to an array; raise ValueError if its dtype cannot hold them."""
+    if not np.can_cast(part.dtype, out.dtype):
         raise ValueError(
-            f"X must have the same numeric type in all batches with keep_values=True; got {to.dtype} and {part.dtype}."
+            f"X must have the same numeric type in all batches with keep_values=True; got {out.dtype} and {part.dtype}."
         )
-    to[:] = part
+    out[:] = part
 
 
-def _stacked(old: Any, new: Any, allocator: ArrayAllocator) -> Any:
-    """Return the old values followed by the new ones, in a new array of `allocator`."""
+def _concatenate(old: Any, new: Any, allocator: ArrayAllocator) -> Any:
+    """Return the old values followed by the new values, in a new array of `allocator`; None if `old` is None."""
     if old is None:
         return None
     both = allocator.zeros((len(old) + len(new), *new.shape[1:]), np.promote_types(old.dtype, new.dtype))
@@ -152,7 +151,10 @@ _FILE = re.compile(rf"(?:table|binning|{'|'.join(TableArrays._fields)})-([0-9a-f
 
 
 def remove_files(folder: Path, chosen: Callable[[str], bool]) -> None:
-    """Remove the files of the chosen versions; on Windows, files that are still mapped stay until the next call."""
+    """Remove the files of the table versions for which `chosen(version)` is True.
+
+    On Windows, files that are still mapped stay until the next call.
+    """
     for file in folder.iterdir():
         name = _FILE.fullmatch(file.name)
         if name is not None and chosen(name[1]):
@@ -198,7 +200,7 @@ class BinningOptions:
 
     @property
     def reading(self) -> Reading:
-        """Reading of the table by the encoder."""
+        """Return the options with which the encoder reads the table."""
         return Reading(
             self.categorical_features,
             self.missing_is_category,
@@ -303,19 +305,19 @@ class BinnedTable(RowSource):
         """
         chosen = BinningOptions(**options)
         n_threads = resolve_n_jobs(chosen.n_jobs)
-        source = _in_passes(source)
+        source = _rereadable(source)
         allocator = MEMORY if path is not None else chosen.allocator(source.shape)
-        data = _read_columns(source, y, sample_weight)
+        data = _split_training_data(source, y, sample_weight)
         X, data = present_table(data.X, data)
         encoder, rows = InputEncoder.learn(X, chosen.reading, cls.__name__, n_threads)
         data = data.with_table(rows)
-        noted, types = noting_types(data.X)
+        noted, types = record_dtypes(data.X)
         weight = unless_ones(data.sample_weight)
         is_categorical = np.append(encoder.is_categorical, np.zeros(encoder.n_derived, dtype=bool))
         binning = learn_binning(noted, weight, chosen.max_bins, is_categorical, n_threads)
         kind_of_values = np.result_type(*types) if chosen.keep_values else None
         none = TableArrays.empty(binning, data, kind_of_values, has_y=y is not None)
-        empty = cls(encoder, binning, chosen, none, y_name=_name_of(y, data.y))
+        empty = cls(encoder, binning, chosen, none, y_name=_target_names(y, data.y))
         if path is None:
             return replace(empty, _arrays=none.joined(data, binning, allocator, n_threads))
         folder = Path(path)
@@ -323,7 +325,7 @@ class BinnedTable(RowSource):
             folder.mkdir()
         except FileExistsError as error:
             raise ValueError(f"path must name a folder that does not exist yet; got {str(path)!r}.") from error
-        return replace(empty, path=folder)._written(data)
+        return replace(empty, path=folder)._append_to_files(data)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, check: bool = True) -> BinnedTable:
@@ -395,9 +397,9 @@ class BinnedTable(RowSource):
         for name, value in (("y", y), ("sample_weight", sample_weight)):
             if (value is None) != (getattr(self._arrays, name) is None):
                 raise ValueError(f"{name} must be passed if the table has it, and only then; got {value!r}.")
-        data = _read_columns(_in_passes(source), y, sample_weight)
+        data = _split_training_data(_rereadable(source), y, sample_weight)
         table_y = self._arrays.y
-        if table_y is not None and _form(table_y) != _form(data.y):
+        if table_y is not None and _target_layout(table_y) != _target_layout(data.y):
             theirs, ours = (f"{each.dtype} of shape {each.shape}" for each in (table_y, data.y))
             raise ValueError(f"y must hold the same type as the y of the table, {theirs}; it holds {ours}.")
         n_threads = resolve_n_jobs(self.options.n_jobs)
@@ -406,19 +408,19 @@ class BinnedTable(RowSource):
         if self.path is None:
             allocator = self.options.allocator((len(self) + len(data.y), self.shape[1]))
             return replace(self, _arrays=self._arrays.joined(data, self.binning, allocator, n_threads))
-        return self._written(data)
+        return self._append_to_files(data)
 
     def _check_newest(self) -> None:
         """Raise ValueError if the folder holds a later version than this one, whose rows would be lost."""
         if self.path is None or not self.version:
             return
-        if self._newest() != self.version:
+        if self._version_in_folder() != self.version:
             raise ValueError(
                 "append must be called on the latest version of the table; rows have been appended to this "
                 f"one. Use the table that append returned, or BinnedTable.open({str(self.path)!r})."
             )
 
-    def _newest(self) -> str | None:
+    def _version_in_folder(self) -> str | None:
         """Return the version of the table that the folder holds, or None if it does not hold a table."""
         assert self.path is not None
         try:
@@ -426,15 +428,18 @@ class BinnedTable(RowSource):
         except FileNotFoundError:
             return None
 
-    def _written(self, data: TrainingData) -> BinnedTable:
-        """Return the table with more rows in new files; the old files stay until the new ones are complete."""
+    def _append_to_files(self, data: TrainingData) -> BinnedTable:
+        """Write the rows of this table and of `data` to new files, and return the new table.
+
+        The old files stay until the new files are complete.
+        """
         assert self.path is not None
         version = secrets.token_hex(4)
         try:
-            arrays = self._new_files(data, version)
+            arrays = self._write_version(data, version)
         except BaseException as error:
             clear_frames(error.__traceback__)  # the frames hold mapped files, which Windows would not remove
-            if self._newest() != version:  # Ctrl-C may arrive after the new table is complete
+            if self._version_in_folder() != version:  # Ctrl-C may arrive after the new table is complete
                 remove_files(self.path, lambda other: other == version)
                 with suppress(OSError):  # the folder is not empty if it holds an earlier table
                     self.path.rmdir()
@@ -442,19 +447,19 @@ class BinnedTable(RowSource):
         remove_files(self.path, lambda other: other != version)
         return replace(self, _arrays=arrays, version=version)
 
-    def _new_files(self, data: TrainingData, version: str) -> TableArrays:
-        """Write the files of the table with more rows, and its description."""
+    def _write_version(self, data: TrainingData, version: str) -> TableArrays:
+        """Write the arrays of this table with the rows of `data` appended, and its description; return the arrays."""
         assert self.path is not None
         allocator = NamedFiles(self.path, f"-{version}.npy")
         arrays = self._arrays.joined(data, self.binning, allocator, resolve_n_jobs(self.options.n_jobs))
         bins: dict[str, Any] = self.binning.to_arrays()
         np.savez(self.path / f"binning-{version}.npz", **bins)
         self._check_newest()
-        self._describe(arrays, version)
+        self._write_description(arrays, version)
         return arrays
 
-    def _describe(self, arrays: TableArrays, version: str) -> None:
-        """Replace the description atomically."""
+    def _write_description(self, arrays: TableArrays, version: str) -> None:
+        """Replace the description of the table in its folder atomically."""
         assert self.path is not None
         files = {name: f"{name}-{version}.npy" for name, array in arrays._asdict().items() if array is not None}
         options = vars(replace(self.options, max_memory=None, spill_dir=None, text_features=None))
@@ -488,17 +493,18 @@ class BinnedTable(RowSource):
 
     def values(self) -> NDArray[np.floating]:
         """Return the values of all rows; raise ValueError if the table holds only codes."""
-        return self._of_rows(self._values())
+        return self._select_rows(self._values())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the values as an array, with categories as their positions, for other libraries."""
         return np.array(self.values(), dtype, copy=copy)
 
     def _check_values(self, what: str) -> None:
-        """Raise ValueError, because the table does not hold the values of its original columns."""
+        """Raise ValueError, because the table lacks the values of its original columns, which `what` needs."""
         raise ValueError(f"X must be the table itself, not a BinnedTable, for {what}.")
 
     def _values(self) -> NDArray[np.floating]:
+        """Return the values of all stored rows; raise ValueError if the table holds only codes."""
         if self._arrays.values is None:
             raise ValueError(
                 f"X must be the table itself, or a BinnedTable made with keep_values=True, for {self.owner}; "
@@ -509,7 +515,7 @@ class BinnedTable(RowSource):
         return self._arrays.values
 
     def validate_for(self, owner: str) -> BinnedTable:
-        """Return the table with the name of the estimator that reads it, which error messages mention."""
+        """Return the table with `owner`, the name of the estimator that reads it, for error messages."""
         return self if owner == self.owner else replace(self, owner=owner)
 
     def __getitem__(self, rows: Any) -> BinnedTable:
@@ -528,14 +534,15 @@ class BinnedTable(RowSource):
     @property
     def y(self) -> NDArray[Any] | None:
         """Targets of the rows, or None."""
-        return self._of_rows(self._arrays.y)
+        return self._select_rows(self._arrays.y)
 
     @property
     def sample_weight(self) -> NDArray[np.float64] | None:
         """Weights of the rows, or None."""
-        return self._of_rows(self._arrays.sample_weight)
+        return self._select_rows(self._arrays.sample_weight)
 
-    def _of_rows(self, values: Any) -> Any:
+    def _select_rows(self, values: Any) -> Any:
+        """Return the selected rows of an array with an entry for each stored row; None for None."""
         return values if values is None or self.rows is None else values[self.rows]
 
     # Access by fits --------------------------------------------------
@@ -558,7 +565,7 @@ class BinnedTable(RowSource):
         return [replace(self, _arrays=self._arrays._replace(y=None, sample_weight=None), y_name=None), *resolved]
 
     def encoder_of(self, reading: Reading, owner: str) -> InputEncoder:
-        """Return the encoder; raise ValueError if the estimator reads tables differently."""
+        """Return the encoder; raise ValueError if the options of the estimator `owner` read tables differently."""
         expected = self.options.reading
         if reading.as_codes:
             raise ValueError(f"X must be a table of values for {owner}; got a BinnedTable, which holds only bin codes.")
@@ -592,17 +599,20 @@ class BinnedTable(RowSource):
         return self
 
     def learned(self, max_bins: int | NDArray[Any]) -> Binning:
-        """Return the bins; raise ValueError if the fit needs another number of bins."""
+        """Return the bins; raise ValueError if the fit needs another maximum number of bins than the table has."""
         if np.ndim(max_bins) or max_bins != self.options.max_bins:
             raise ValueError(f"max_bins must be {self.options.max_bins}, as in the BinnedTable; got {max_bins}.")
         return self.binning
 
     def hashes(self) -> NDArray[np.uint64]:
-        """Return the hashes of the rows' values."""
-        return self._of_rows(self._arrays.hashes)
+        """Return the hash of the values of each row."""
+        return self._select_rows(self._arrays.hashes)
 
     def has_codes_of(self, binning: Binning) -> bool:
-        """Return True if the table has these bins; raise ValueError if it has others and no values to bin again."""
+        """Return True if the table has the bins of `binning`.
+
+        Raises ValueError if its bins differ and it holds no values to bin again.
+        """
         if binning is self.binning:
             return True
         table_arrays, others = self.binning.to_arrays(), binning.to_arrays()
@@ -617,42 +627,42 @@ class BinnedTable(RowSource):
         return has
 
     def codes(self) -> NDArray[np.unsignedinteger]:
-        """Return the bin codes by column."""
+        """Return the bin codes in column-major form, shape (n_features, n_rows)."""
         return self._arrays.columns if self.rows is None else np.take(self._arrays.columns, self.rows, axis=1)
 
     def records(self) -> NDArray[np.uint8]:
-        """Return the bin codes by row."""
+        """Return the bin codes in row-major form, shape (n_rows, stride) in bytes."""
         return self._arrays.records if self.rows is None else np.take(self._arrays.records, self.rows, axis=0)
 
 
-def _name_of(y: Any, targets: NDArray[Any]) -> str | list[str] | None:
-    """Return the column names that were passed as targets, or None if the targets are labels or arrays."""
+def _target_names(y: Any, targets: NDArray[Any]) -> str | list[str] | None:
+    """Return the column names that were passed as `y`, or None if `y` holds labels or arrays."""
     is_named = isinstance(y, str) or (are_texts(y) and targets.shape != (len(y),))
     return (y if isinstance(y, str) else list(y)) if is_named else None
 
 
-def _in_passes(source: Any) -> Any:
-    """Return the table so that it can be read several times; sequences of rows become arrays."""
+def _rereadable(source: Any) -> Any:
+    """Return the table in a form that can be read several times; sequences of rows become arrays."""
     source = in_passes(source)
     return source if hasattr(source, "shape") else open_table(source, "BinnedTable").native
 
 
-def _read_columns(source: Any, y: Any, sample_weight: Any) -> TrainingData:
-    """Return the table without its target and weight columns, together with the targets and weights."""
+def _split_training_data(source: Any, y: Any, sample_weight: Any) -> TrainingData:
+    """Return training data with X without its target and weight columns, and with these targets and weights."""
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
     n_rows = X.shape[0]
     values = np.zeros(n_rows, np.int8) if values is None else np.asarray(unmasked(values, "y"))
     data = TrainingData.of_target(values, weight)
-    return data._replace(X=X, y=_plain_target(data.y))
+    return data._replace(X=X, y=_storable_target(data.y))
 
 
-def _form(y: NDArray[Any]) -> tuple[Any, ...]:
-    """Return the properties that appended targets must share with the targets of the table."""
+def _target_layout(y: NDArray[Any]) -> tuple[Any, ...]:
+    """Return the shape of a row, the field names and a string flag of targets, which appended targets must share."""
     return y.shape[1:], y.dtype.names, y.dtype.kind == "U"
 
 
-def _plain_target(y: NDArray[Any]) -> NDArray[Any]:
-    """Return the targets as a type that files can hold; raise ValueError for other types."""
+def _storable_target(y: NDArray[Any]) -> NDArray[Any]:
+    """Return the targets in a dtype that files can hold; raise ValueError for mixed or missing values."""
     if y.dtype.kind == "O":
         are_strings = {isinstance(value, str) for value in y.flat}
         y = y.astype(str) if False not in are_strings else y if True in are_strings else np.array(y.tolist())

@@ -7,14 +7,18 @@ from libc.math cimport INFINITY, isnan
 from fastens.engine.structs cimport float64_t, int64_t, uint8_t
 
 
-cdef inline float64_t _smoothed(float64_t total, float64_t weight, float64_t mean, float64_t prior) noexcept nogil:
+cdef inline float64_t _shrunk_mean(float64_t total, float64_t weight, float64_t mean, float64_t prior) noexcept nogil:
+    """Return (total + prior * mean) / (weight + prior), or `mean` if the denominator is zero or infinite."""
     return (total + prior * mean) / (weight + prior) if 0 < weight + prior < INFINITY else mean
 
 
 def category_sums(
     const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, float64_t[:, ::1] sums
 ):
-    """Add (weighted target, weighted square, weight) to sums[category], in row order; skip NaN."""
+    """Add (weight * target, weight * target**2, weight) of each row to sums[category]; skip missing categories.
+
+    `column` holds category positions, with NaN for missing values.
+    """
     cdef Py_ssize_t i, category
     cdef float64_t weight = 1.0
     with nogil:
@@ -33,9 +37,10 @@ def ordered_means(
     const float64_t[::1] column, const float64_t[::1] targets, const float64_t[::1] weights, const int64_t[::1] order,
     float64_t mean, float64_t prior, float64_t[:, ::1] sums, float64_t[::1] out,
 ):
-    """Write the smoothed mean of the preceding rows of the same category in `order`; `sums` must be zeros.
+    """Write the shrunk mean target of the rows that precede each row in `order` and have its category to `out`.
 
-    `sums` is a workspace that the function modifies.
+    `column` holds category positions or NaN, which is copied. `sums`, of shape (n_categories, 2), is a workspace
+    that must hold zeros.
     """
     cdef Py_ssize_t k, i, category
     cdef float64_t weight = 1.0
@@ -46,7 +51,7 @@ def ordered_means(
                 out[i] = column[i]
                 continue
             category = <Py_ssize_t>column[i]
-            out[i] = _smoothed(sums[category, 0], sums[category, 1], mean, prior)
+            out[i] = _shrunk_mean(sums[category, 0], sums[category, 1], mean, prior)
             if weights is not None:
                 weight = weights[i]
             sums[category, 0] += weight * targets[i]
@@ -57,7 +62,7 @@ def means_of_other_folds(
     const float64_t[::1] column, const uint8_t[::1] fold, const float64_t[:, :, ::1] sums, float64_t mean,
     float64_t prior, float64_t[::1] out,
 ):
-    """Write the smoothed mean of the rows of the same category in the other folds.
+    """Write the shrunk mean target of the rows of the same category in the other folds to `out`.
 
     `sums` holds the result of `category_sums` for each category and fold. The other folds are added up rather than
     subtracted from the total, so that rounding errors cannot leak the targets of the row's own fold.
@@ -73,6 +78,6 @@ def means_of_other_folds(
                     if other != i:
                         total += sums[category, other, 0]
                         weight += sums[category, other, 2]
-                means[category, i] = _smoothed(total, weight, mean, prior)
+                means[category, i] = _shrunk_mean(total, weight, mean, prior)
         for i in range(column.shape[0]):
             out[i] = column[i] if isnan(column[i]) else means[<Py_ssize_t>column[i], fold[i]]

@@ -22,7 +22,7 @@ from fastens.engine.threads import cached_property, in_threads, threads_for
 from fastens.params.options import Texts
 from fastens.table.arrays import dense
 from fastens.table.columns.blocks import code_categories, code_whole_numbers
-from fastens.table.columns.dates import DAY, PARTS, part_name, with_parts
+from fastens.table.columns.dates import DAY, PARTS, append_date_parts, part_name
 from fastens.table.columns.expanded import Expanded, Words, cells_of, expanded_from, learn_expanded
 from fastens.table.columns.factorize import (
     NARROW_TYPES,
@@ -35,7 +35,7 @@ from fastens.table.columns.factorize import (
 from fastens.table.columns.numbers import AnyColumn, Floats, numbers_of
 from fastens.table.few_rows import MAX_ROWS, FewRows
 from fastens.table.opening import open_table
-from fastens.table.tables import BLOCK_GRAIN, Table, column_positions, joined_dates, table_over
+from fastens.table.tables import BLOCK_GRAIN, Table, column_positions, join_dates, table_over
 from fastens.table.target_statistics import Terms
 from fastens.warn import warn
 
@@ -46,20 +46,21 @@ _LISTS = ("repeated", "dates", "ordered")
 
 
 def _is_float32(column: AnyColumn) -> bool:
+    """Return True if a column holds float32 numbers."""
     return not isinstance(column, FactorizedColumn) and column.dtype == (
         nw.Float32 if isinstance(column, nw.Series) else np.float32
     )
 
 
-def _fewest(comm: Comm) -> int:
-    """Return the minimum number of rows of a table; with several ranks, some may have no rows."""
+def _min_rows(comm: Comm) -> int:
+    """Return the minimum number of rows of a table: 1, or 0 with several ranks, some of which may have no rows."""
     return 1 if comm.size == 1 else 0
 
 
 @shared
-def _opened(X: Any, owner: str, fewest: int) -> Table:
-    """Return the opened training table, which is opened once for all models that share it."""
-    return open_table(X, owner, fewest)
+def _open_shared(X: Any, owner: str, min_rows: int) -> Table:
+    """Return the training table as a Table, which is opened once for all models that share it."""
+    return open_table(X, owner, min_rows)
 
 
 # The encoder --------------------------------------------------
@@ -167,12 +168,13 @@ class InputEncoder:
         """
         if is_coded(X):
             return X.encoder_of(reading, owner), X.validate_for(owner)
-        table = _opened(X, owner, _fewest(comm))
-        return cls._learned(table, reading, n_threads, comm)
+        table = _open_shared(X, owner, _min_rows(comm))
+        return cls._learn_shared(table, reading, n_threads, comm)
 
     @classmethod
     @shared
-    def _learned(cls, table: Table, reading: Reading, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
+    def _learn_shared(cls, table: Table, reading: Reading, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
+        """Return the encoder that is learned from an opened table, and the encoded table; shared between models."""
         if reading.as_codes:
             return cls.fit_codes(table, n_threads, comm)
         encoder = cls.fit(table, reading.categorical_features, reading, n_threads=n_threads, comm=comm)
@@ -181,8 +183,8 @@ class InputEncoder:
         return encoder, encoder.transform(table, n_threads)
 
     def _learn_dates(self, table: Table, reading: Reading, comm: Comm = LOCAL) -> None:
-        """Learn which columns hold dates, and which date parts become additional columns."""
-        parts = joined_dates(comm.allgather(table.dates()))
+        """Set `dates` and `date_parts` to the columns of dates and the date parts that become additional columns."""
+        parts = join_dates(comm.allgather(table.dates()))
         self.dates = [column for column in parts if self.categories[column] is None]
         if not self.dates or not reading.splits_dates:
             return
@@ -192,7 +194,7 @@ class InputEncoder:
         self.date_parts = [(column, part) for column in self.dates if not bound[column] for part in parts[column][1:]]
 
     def _learn_orders(self, table: Table, monotonic_cst: Any, comm: Comm) -> None:
-        """Put the categories of constrained columns in the order that the columns declare, if they do."""
+        """Put the categories of columns with a monotonic constraint in the order that the columns declare, if any."""
         kinds = self.is_categorical
         if monotonic_cst is None or not kinds.any():
             return
@@ -211,17 +213,21 @@ class InputEncoder:
                 self.ordered = [*self.ordered, column]
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
-        """Return a table with the learned columns as an encoded row source; the parameters match `learn`."""
+        """Return a table with the columns of `fit` as an encoded row source; the parameters are as in `learn`."""
         if is_coded(X):
             return X.checked(self).validate_for(owner)
-        table = self.matched(X, owner, _fewest(comm))
+        table = self.matched(X, owner, _min_rows(comm))
         if reading.as_codes:
             return self.codes(table, n_threads)
         return self.transform(table, n_threads, unseen_is_error=reading.unseen_is_error)
 
-    def matched(self, X: Any, owner: str, fewest: int = 1) -> Table:
-        """Return a table with its columns in the learned order; raise ValueError if it has fewer than `fewest` rows."""
-        table = open_table(X, owner, fewest).matched(self.names)
+    def matched(self, X: Any, owner: str, min_rows: int = 1) -> Table:
+        """Return the table with its columns in the order of `fit`.
+
+        Warns if only one of the two has names, and raises ValueError if columns are missing or there are fewer
+        than `min_rows` rows.
+        """
+        table = open_table(X, owner, min_rows).matched(self.names)
         if self.names is None and table.names is not None and not are_positions(table.names):
             warn(f"X has feature names, but {owner} was fitted without feature names")
         if table.names is None and self.has_own_names:
@@ -241,7 +247,7 @@ class InputEncoder:
         n_threads: int = 1,
         comm: Comm = LOCAL,
     ) -> InputEncoder:
-        """Learn the columns and categories of a table; a column is categorical if it is on any rank."""
+        """Return an encoder with the categories of a table; a column is categorical if it is on any rank."""
         reading = Reading() if reading is None else reading
         expanded = _learn_expanded(table, reading, comm)
         chosen = table.chosen_columns(categorical_features, comm, exact_integers=reading.exact_integers)
@@ -261,7 +267,7 @@ class InputEncoder:
     def fit_codes(
         cls, table: Any, n_threads: int = 1, comm: Comm = LOCAL
     ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
-        """Return an encoder that treats every column as categorical, and the `codes` of the table."""
+        """Return an encoder that treats every column as categorical, and the codes of the table (see `codes`)."""
         if comm.size > 1 or table.is_read_in_parts:
             encoder = cls.fit(table, "all", n_threads=n_threads, comm=comm)
             return encoder, encoder.codes(table, n_threads)
@@ -276,21 +282,24 @@ class InputEncoder:
         return encoder, encoder.codes(table, n_threads)
 
     def extended(self, table: Table) -> InputEncoder:
-        """Return an encoder with the new categories of a table appended to its own."""
+        """Return an encoder with the new categories of a table appended to the categories of this encoder."""
         categorical = [index for index, categories in enumerate(self.categories) if categories is not None]
         return self.joined(table.learn_categories(categorical))
 
     def joined(self, new_categories: list[list[Any] | None]) -> InputEncoder:
-        """Return an encoder with new categories appended, except those that differ from its own only in type."""
+        """Return an encoder with new categories of each column appended, unless they match by spelling."""
         pairs = zip(new_categories, self.categories, strict=True)
         return self.with_more_categories([None if new is None else without_same(new, old or []) for new, old in pairs])
 
     def named(self, categories: list[list[Any] | None]) -> InputEncoder:
-        """Return the encoder with names, from another table, for categories of which it stores other values."""
+        """Return this encoder; encoders that store hashes of categories override this to store the given categories."""
         return self
 
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
-        """Return an encoder with more categories appended to its categorical columns."""
+        """Return an encoder with more categories appended to each categorical column.
+
+        Raises ValueError if a column of ordered categories would get a new category.
+        """
         pairs = zip(self.categories, more, strict=True)
         for column in self.ordered:
             new = [value for value in more[column] or [] if value not in (self.categories[column] or [])]
@@ -326,7 +335,7 @@ class InputEncoder:
         return np.array([*range(len(self.categories)), *derived], dtype=np.intp)
 
     def terms(self) -> list[Terms]:
-        """Return the encoded columns of each column of texts."""
+        """Return the positions of the length and of the term counts among the encoded columns, for each text column."""
         first, terms = len(self.categories) + len(self.repeated) + len(self.date_parts), []
         for column, expanded in self.expanded.items():
             if isinstance(expanded, Words):
@@ -335,7 +344,7 @@ class InputEncoder:
         return terms
 
     def part_names(self) -> list[str]:
-        """Return the names of the encoded columns; a part of a column is named after it, a colon and the part."""
+        """Return the names of the encoded columns; a derived column is named "<column>: <part>"."""
         texts, split = self.texts, {column for column, _ in self.date_parts}
         first = dict.fromkeys(split, DAY) | {column: expanded.names[0] for column, expanded in self.expanded.items()}
         names = [part_name(text, first[column]) if column in first else text for column, text in enumerate(texts)]
@@ -354,7 +363,10 @@ class InputEncoder:
         return np.array([categories is not None for categories in self.categories], dtype=bool)
 
     def transform(self, table: Table, n_threads: int = 1, *, unseen_is_error: bool = False) -> Any:
-        """Return the table as floats, in float32 if that is exact; columns must be in the learned order (`matched`)."""
+        """Return a table, whose columns are in the order of `fit`, as floats: float32 if exact, otherwise float64.
+
+        Unseen categories become `unseen`, or raise ValueError if `unseen_is_error`.
+        """
         # In a table with names, numeric columns are not dates.
         is_known = not self.is_categorical.any() and (table.names is None or not self.dates)
         is_ready = table.array is not None and is_known and not self.expanded
@@ -362,7 +374,7 @@ class InputEncoder:
             return table.array
         if table.is_read_in_parts:
             n_columns = len(self.categories) + self.n_derived
-            return MappedRows(table.source, lambda _, part: self._of_part(part, unseen_is_error), n_columns)
+            return MappedRows(table.source, lambda _, part: self._transform_part(part, unseen_is_error), n_columns)
         if is_ready:
             return self._changed(table.array)
         if table.n_rows * len(table) > CONVERTED_BLOCK and not self.expanded and self._is_converted(table):
@@ -383,28 +395,28 @@ class InputEncoder:
         in_threads(write, range(len(table)), table.threads_to_read(range(len(table)), n_threads))
         for index in np.flatnonzero(self.is_categorical).tolist() if unseen_is_error else ():
             _check_seen(table, index, out[:, index])
-        return _joined([self._changed(out), *map(more.get, self.expanded)]) if more else self._changed(out)
+        return _join_columns([self._changed(out), *map(more.get, self.expanded)]) if more else self._changed(out)
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
-        """Write the category positions of a column, with `unseen` for categories that were not seen in `fit`."""
+        """Write the category positions of a column to `out`, or `unseen` for categories not seen in `fit`."""
         categories = self._categories_in(table, index)
         is_code = self.missing_is_category and index not in self.ordered
         missing = float(len(categories)) if is_code else np.nan
         table.find_positions(index, categories, (missing, unseen, 0), out)
 
     def _categories_in(self, table: Table, index: int) -> list[Any]:
-        """Return the categories of a column as the values that represent them in a table."""
+        """Return the categories of a column as the values that stand for them in a table; subclasses override this."""
         return self.categories[index] or []
 
     def _is_converted(self, table: Table) -> bool:
-        """Return True if numeric columns would need a float64 copy that block-wise conversion avoids."""
+        """Return True if block-wise conversion of numeric columns avoids a float64 copy of the table."""
         numeric = [index for index, categories in enumerate(self.categories) if categories is None]
         is_other = [table.is_converted(index) for index in numeric]
         pairs = zip(numeric, is_other, strict=True)
         return any(is_other) and all(other or _is_float32(table.column(index)) for index, other in pairs)
 
     def _converted(self, table: Table, n_threads: int, unseen_is_error: bool) -> ConvertedRows:
-        """Return the table with categories as positions and numbers that are converted block by block when read."""
+        """Return the table as rows that convert numbers block by block when read; categories become positions first."""
         unseen = -1.0 if unseen_is_error else self.unseen
         positions: dict[int, Floats] = {}
 
@@ -428,7 +440,7 @@ class InputEncoder:
         return ConvertedRows(read, (table.n_rows, len(table)))
 
     def _numbers(self, table: Table, index: int) -> Floats:
-        """Return a numeric or date column as floats.
+        """Return a numeric column as floats, or a date column as days since 1970.
 
         In tables with names, a column may hold dates only if it held dates in `fit`.
         """
@@ -443,7 +455,7 @@ class InputEncoder:
         return bool(self.n_derived or self.expanded)
 
     def _changed(self, rows: Any) -> Any:
-        """Return rows with the columns appended that are derived from their numbers."""
+        """Return encoded rows with the repeated columns and the date parts appended."""
         if not (self.repeated or self.date_parts):
             return rows
         if isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK and not self.date_parts:
@@ -451,9 +463,10 @@ class InputEncoder:
         if not isinstance(rows, np.ndarray):
             return MappedRows(rows, lambda _, part: self._changed(part), len(self.categories) + self.n_derived)
         rows = rows[:, [*range(len(self.categories)), *self.repeated]] if self.repeated else rows
-        return with_parts(rows, self.date_parts) if self.date_parts else rows
+        return append_date_parts(rows, self.date_parts) if self.date_parts else rows
 
-    def _of_part(self, part: Any, unseen_is_error: bool = False) -> Any:
+    def _transform_part(self, part: Any, unseen_is_error: bool = False) -> Any:
+        """Return a part of a table that is read in parts as encoded floats; raise ValueError if its columns differ."""
         table = table_over(part).matched(self.names)
         if len(table) != len(self.categories):
             n_features = len(self.categories)
@@ -461,9 +474,10 @@ class InputEncoder:
         return self.transform(table, unseen_is_error=unseen_is_error)
 
     def codes(self, table: Table, n_threads: int = 1) -> NDArray[np.unsignedinteger]:
-        """Return an all-categorical table as integers of the smallest type: 0 for missing, p + 1 for position p.
+        """Return an all-categorical table as integers of the smallest type, shape (n_rows, n_columns).
 
-        A category that was not seen in `fit` is missing, or gets the code after the last one if `unseen` is not NaN.
+        The code is 0 for a missing value and p + 1 for the category at position p. A category that was not seen
+        in `fit` counts as missing, or gets the code after the last category if `unseen` is not NaN.
         """
         sizes = [len(categories or ()) for categories in self.categories]
         dtype = next(dtype for dtype in NARROW_TYPES if max(sizes) + 1 <= np.iinfo(dtype).max)
@@ -476,17 +490,19 @@ class InputEncoder:
         return out
 
     def _write_codes(self, table: Table, out: NDArray[Any], sizes: list[int], index: int) -> None:
+        """Write the codes of the column at `index` to out[:, index]; `sizes` are the numbers of categories."""
         unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1
         table.find_positions(index, self.categories[index] or [], (0, unseen, 1), out[:, index])
 
     def _fits_float32(self, table: Table) -> bool:
+        """Return True if float32 represents all numbers and category positions of the table exactly."""
         return all(
             _is_float32(table.column(index)) if categories is None else len(categories) < _FLOAT32_WHOLE
             for index, categories in enumerate(self.categories)
         )
 
     def to_state(self) -> dict[str, Any]:
-        """Return the state as plain values for saving."""
+        """Return the names, categories and options of the columns as plain values for saving."""
         state: dict[str, Any] = {"names": to_state(self.names), "categories": self.categories}
         state |= {"missing_is_category": True} if self.missing_is_category else {}
         columns = {name: list(getattr(self, name)) for name in _LISTS}
@@ -497,7 +513,7 @@ class InputEncoder:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
-        """Return the encoder with a state from `to_state`; raise ValueError if it is malformed."""
+        """Return the encoder whose state `to_state` returned; raise ValueError if the state is malformed."""
         names, categories = from_state(state["names"]), state["categories"]
         require_state(names is None or len(names) == len(categories))
         require_state(all(values is None or _are_distinct(values, str | bool | int | float) for values in categories))
@@ -522,7 +538,7 @@ class InputEncoder:
 
 
 def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Expanded]:
-    """Learn the columns of texts, and the columns of lists that are not categorical."""
+    """Return the Words or Elements of the columns of texts and of lists that are not categorical, by index."""
     text_features = reading.text_features
     options = text_features if isinstance(text_features, Texts) else Texts(text_features)
     options.check("text_features")
@@ -549,7 +565,7 @@ def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Exp
     return learn_expanded(table, texts, lists, comm) if texts or lists else {}
 
 
-def _joined(tables: list[Any]) -> Any:
+def _join_columns(tables: list[Any]) -> Any:
     """Return the columns of arrays and sparse matrices as one array, or as a CSR matrix if most values are 0."""
     n_stored = sum(table.size for table in tables)  # the size of a sparse matrix is its number of stored values
     n_values = tables[0].shape[0] * sum(table.shape[1] for table in tables)
@@ -559,7 +575,7 @@ def _joined(tables: list[Any]) -> Any:
 
 
 def _check_seen(table: Table, index: int, positions: Floats) -> None:
-    """Raise ValueError if a position is -1, which marks a category that was not seen in `fit`."""
+    """Raise ValueError if a position of a column is -1, which marks a category that was not seen in `fit`."""
     rows = np.flatnonzero(positions == -1)
     if len(rows):
         value = table.read(index).decoded()[rows[0]]
@@ -569,9 +585,10 @@ def _check_seen(table: Table, index: int, positions: Floats) -> None:
         )
 
 
-def _are_distinct(values: Any, kind: Any) -> bool:
+def _are_distinct(values: Any, allowed_type: Any) -> bool:
+    """Return True if values are a list of distinct objects of type `allowed_type`, none of them missing."""
     return (
         isinstance(values, list)
-        and all(isinstance(value, kind) and not is_missing(value) for value in values)
+        and all(isinstance(value, allowed_type) and not is_missing(value) for value in values)
         and len(set(values)) == len(values)
     )

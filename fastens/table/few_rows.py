@@ -50,7 +50,7 @@ class FewRows:
 
     @classmethod
     def of(cls, encoder: Any) -> FewRows | None:
-        """Return the reader for the columns of an encoder, or None if it needs the checks of `encode`."""
+        """Return a reader for the columns of an InputEncoder, or None if frames need the checks of `encode`."""
         n_categories = sum(map(len, filter(None, encoder.categories)))
         is_other = encoder.names is None or encoder.dates or encoder.changes_numbers or hasattr(encoder, "conventions")
         is_other = is_other or (encoder.ordered and encoder.missing_is_category)
@@ -59,8 +59,8 @@ class FewRows:
         return cls(encoder.names, encoder.categories, missing_is_category=encoder.missing_is_category)
 
     def read(self, X: Any) -> NDArray[np.float64] | None:
-        """Return the rows of a frame as floats, or None if the frame is not of a kind that this class reads."""
-        library = _library_of(type(X))  # type: ignore[arg-type]
+        """Return the rows of a frame as encoded floats, or None if the frame needs `InputEncoder.encode`."""
+        library = _package_of_type(type(X))  # type: ignore[arg-type]
         try:
             return (
                 self._read_pandas(X) if library == "pandas" else self._read_polars(X) if library == "polars" else None
@@ -69,6 +69,7 @@ class FewRows:
             return None
 
     def _read_pandas(self, X: Any) -> NDArray[np.float64] | None:
+        """Return the rows of a pandas frame as encoded floats, or None if its names or internals are unexpected."""
         # The blocks of a frame are private in pandas, but reading columns one by one takes 5 times as long.
         blocks = getattr(getattr(X, "_mgr", None), "blocks", None)
         if blocks is None or X.columns.tolist() != self._names:
@@ -89,7 +90,7 @@ class FewRows:
                 self._layouts[number] = layout
             _, positions, columns, has_no_categories = layout
             if type(values) is not np.ndarray:  # an extension array, which is a single column
-                column = self._of_extension(values, columns[0])
+                column = self._encode_extension_array(values, columns[0])
                 numbers[columns[0]] = column[0] if is_one_row else column
                 continue
             if values.size > _FEW_VALUES and has_no_categories and values.dtype.kind in _NUMERIC:
@@ -97,7 +98,7 @@ class FewRows:
                 continue
             block_columns = values.tolist()
             if not has_no_categories or values.dtype.kind not in _NUMERIC:
-                block_columns = map(self._column, block_columns, columns)
+                block_columns = map(self._encode_column, block_columns, columns)
             for index, column in zip(columns, block_columns, strict=True):
                 numbers[index] = column[0] if is_one_row else column
         out = np.array(numbers, dtype=np.float64)
@@ -106,19 +107,19 @@ class FewRows:
             out[:, positions] = values.T
         return out
 
-    def _of_extension(self, column: Any, index: int) -> list[float]:
-        """Return a column that pandas stores as an extension array."""
-        if type(column).__name__ != "Categorical" or index not in self._positions:
-            values = [value.item() if isinstance(value, np.generic) else value for value in column]
-            return self._column(values, index)
+    def _encode_extension_array(self, array: Any, index: int) -> list[float]:
+        """Return the encoded values of a column that pandas stores as an extension array."""
+        if type(array).__name__ != "Categorical" or index not in self._positions:
+            values = [value.item() if isinstance(value, np.generic) else value for value in array]
+            return self._encode_column(values, index)
         # The public `codes` is a new read-only view at each access, which takes more time than the rest of this method.
-        stored = getattr(column, "_ndarray", None)
-        codes = (column.codes if stored is None else stored).tolist()
-        categories = column.dtype.categories
+        stored = getattr(array, "_ndarray", None)
+        codes = (array.codes if stored is None else stored).tolist()
+        categories = array.dtype.categories
         cached_categories, positions = self._by_code.get(index, (None, []))
         if cached_categories is not categories:
             if len(categories) > _MAX_LISTED:
-                return self._column([None if code < 0 else categories[code] for code in codes], index)
+                return self._encode_column([None if code < 0 else categories[code] for code in codes], index)
             of_value = self._positions[index]
             positions = [of_value.get(value) if type(value) in _VALUES else None for value in categories.tolist()]
             self._by_code[index] = categories, positions
@@ -128,6 +129,7 @@ class FewRows:
         return numbers
 
     def _read_polars(self, X: Any) -> NDArray[np.float64] | None:
+        """Return the rows of a polars frame as encoded floats, or None if its names or values are unexpected."""
         if not hasattr(X, "rows") or X.columns != self._names:
             return None
         rows = X.rows()
@@ -135,13 +137,13 @@ class FewRows:
             rows = list(map(list, rows))
             for row in rows:
                 for index in self._positions:
-                    (row[index],) = self._column((row[index],), index)
+                    (row[index],) = self._encode_column((row[index],), index)
         if not all(_NUMBERS_OR_NONE.issuperset(map(type, row)) for row in rows):
             return None
         return np.array(rows, dtype=np.float64)
 
-    def _column(self, values: Iterable[Any], index: int) -> list[float]:
-        """Return the numbers or the category positions of a column."""
+    def _encode_column(self, values: Iterable[Any], index: int) -> list[float]:
+        """Return the numbers or the category positions of a column; raise _OtherValueError for other values."""
         positions = self._positions.get(index)
         numbers = []
         for value in values:
@@ -158,5 +160,6 @@ class FewRows:
 
 
 @cache
-def _library_of(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
+def _package_of_type(cls: type) -> str:
+    """Return the name of the package that defines a type."""
+    return cls.__module__.partition(".")[0]

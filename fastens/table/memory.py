@@ -91,7 +91,7 @@ class FitShape(NamedTuple):
 
 
 def needs_of(model: Any, shape: FitShape) -> MemoryNeeds:
-    """Return the estimated memory of a fit."""
+    """Return the estimated peak memory of fitting a model on a table with these sizes."""
     if not hasattr(model, "_memory_model"):
         raise ValueError(
             f"max_memory must be None for a {type(model).__name__} as base estimator, because the memory use "
@@ -107,8 +107,8 @@ def needs_of(model: Any, shape: FitShape) -> MemoryNeeds:
     return needs_of_engine(model._holds, params, shape)
 
 
-def _most_bins(params: dict[str, Any]) -> int:
-    """Return the largest `max_bins` of a column."""
+def _max_bins(params: dict[str, Any]) -> int:
+    """Return the largest number of bins of a column, at least 255, from the parameter `max_bins`."""
     max_bins = params.get("max_bins")
     if max_bins is None:
         return BYTE_BINS
@@ -116,16 +116,16 @@ def _most_bins(params: dict[str, Any]) -> int:
 
 
 def needs_of_engine(holds: str | None, params: dict[str, Any], shape: FitShape) -> MemoryNeeds:
-    """Return the estimated memory of a fit without base estimators, by what it holds and its parameters."""
+    """Return the estimated memory of a fit without base estimators; `holds` is a key of ENGINES, "codes" or None."""
     n, n_columns, size = shape.n_rows, max(1, shape.n_columns), shape.value_bytes
-    max_bins, n_threads = _most_bins(params), resolve_n_jobs(params.get("n_jobs"))
+    max_bins, n_threads = _max_bins(params), resolve_n_jobs(params.get("n_jobs"))
     code, n_values = 1 if max_bins <= BYTE_BINS else 2, n * n_columns
     targets, (of_batch, of_sample) = n * (24 * shape.n_targets + 8 * shape.weighted), COPIES[shape.kind]
     reading = of_batch * size * n_columns * min(n, BATCH_ROWS, max(1, BATCH_VALUES // n_columns)) + _FIXED
     reading += n_columns * min(_PAGES, 16 * n) + _ARROW if shape.kind == "files" else 0
     if holds not in ENGINES:
         total = targets + reading + 4 * n_values * (holds == "codes") + 48 * (shape.n_stored or 0)
-        return MemoryNeeds(_with_gaps(total), _with_gaps(total))
+        return MemoryNeeds(_add_fragmentation(total), _add_fragmentation(total))
     sample = min(n, default_sample(n_columns, max_bins))
     learning = of_sample * sample * (n_columns * size + 24) if shape.kind != "array" or n > sample else 0
     learning += 32 * sample * min(n_threads, n_columns) + size * min(sample * n_columns, 1 << 20)
@@ -140,25 +140,25 @@ def needs_of_engine(holds: str | None, params: dict[str, Any], shape: FitShape) 
         if shape.n_stored <= MAX_STORED * n_values:
             n_values = shape.n_stored
             codes = n_values * (12 + code) + 24 * n + 500 * n_columns
-    rows, trees, workspace = _held(holds, params, shape, n_values, n_threads)
+    rows, trees, workspace = _engine_bytes(holds, params, shape, n_values, n_threads)
     held = rows + trees + workspace + shape.n_validation * (column + 24 + 16 * shape.n_outputs) + _FIXED
 
     def peak(n_bytes: int) -> int:
-        return _with_gaps(max(held + n_bytes, reading + targets + max(n_bytes, learning)))
+        return _add_fragmentation(max(held + n_bytes, reading + targets + max(n_bytes, learning)))
 
     in_files = peak(min(WINDOW, disk // 4) + n * code) if disk else peak(codes)
     return MemoryNeeds(peak(codes), in_files, disk, int(trees))
 
 
-def _held(
+def _engine_bytes(
     holds: str, params: dict[str, Any], shape: FitShape, n_values: int, n_threads: int
 ) -> tuple[float, float, float]:
-    """Return the bytes of arrays of the rows, of the model, and of nodes and histograms while trees grow."""
+    """Return the bytes of arrays with an entry per row, of the model, and of nodes and histograms while trees grow."""
     n, k, n_trees = shape.n_rows, shape.n_outputs, params.get("n_estimators", 1)
     of_row, of_output, of_worker, of_node, of_value, of_growing = ENGINES[holds]
     stopping, depth = params.get("early_stopping"), params.get("max_depth", 1 if holds == "rounds" else None)
     has_medians = params.get("loss", params.get("criterion")) in _MEDIANS
-    n_folds, n_bins = getattr(stopping, "folds", None) or 1, min(_most_bins(params), n) + 2
+    n_folds, n_bins = getattr(stopping, "folds", None) or 1, min(_max_bins(params), n) + 2
     n_workers, drawn = max(1, min(n_threads, n_trees)) if holds == "forest" else 0, params.get("max_samples")
     share = min(1.0, 256 / n if drawn == "auto" else 1 if drawn is None else drawn / n if drawn > 1 else drawn)
     share = 1 - np.exp(-share) if params.get("bootstrap") else share
@@ -183,7 +183,7 @@ def _held(
 
 
 def _needs_of_members(model: Any, shape: FitShape) -> MemoryNeeds:
-    """Return the memory of a fit of base estimators: of the largest fit, and what is held in addition to it."""
+    """Return the estimated memory of a meta-estimator: its largest base fit, plus what it holds in addition."""
     held, models, n_parallel = held_in_addition(model, shape)
     each = [needs_of(member, shape) for member in model._base_estimators()]
     in_memory = held + n_parallel * max(needs.in_memory for needs in each)
@@ -194,7 +194,7 @@ def _needs_of_members(model: Any, shape: FitShape) -> MemoryNeeds:
 
 
 def held_in_addition(model: Any, shape: FitShape) -> tuple[int, int, int]:
-    """Return the bytes held during fits of base estimators, of all their models, and the number of parallel fits."""
+    """Return the bytes held during base fits, the bytes of all base models, and the number of parallel base fits."""
     params, members = model.get_params(deep=False), model._base_estimators()
     n_values, n_fits, cv = shape.n_rows * shape.n_columns, params.get("n_estimators", 1), params.get("cv", 0)
     n_folds = 5 if cv is None else cv if isinstance(cv, int) else getattr(cv, "n_splits", 5)
@@ -212,8 +212,8 @@ def held_in_addition(model: Any, shape: FitShape) -> tuple[int, int, int]:
     return held, models, resolve_n_jobs(params.get("n_jobs", 1)) if n_values <= VALUES_FOR_ALL_THREADS else 1
 
 
-def _with_gaps(n_bytes: float) -> int:
-    """Add the fragmentation of blocks that threads allocate and free; large blocks do not fragment."""
+def _add_fragmentation(n_bytes: float) -> int:
+    """Return a number of bytes plus the estimated fragmentation of the blocks that threads allocate and free."""
     return int(n_bytes + min(n_bytes // 10, _MAX_GAPS))
 
 

@@ -45,10 +45,11 @@ _WITH_COLUMNS = (Batches, TableParts)
 _TIMES = ({"event", "time"}, {"lower", "upper"})
 
 
-def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
-    """Return a `Table` over an array, a frame, a sparse matrix, a row source or a source for `open_batches`.
+def open_table(X: Any, owner: str, min_rows: int = 1) -> Table:
+    """Return any table as a `Table`; `owner` is the name of the estimator in error messages.
 
-    All later code is independent of the original type. Raises ValueError if there are fewer than `fewest` rows.
+    Arrays, frames, sparse matrices, row sources and sources for `open_batches` are accepted, and all later code is
+    independent of the original type. Raises ValueError if there are fewer than `min_rows` rows.
     """
     is_named = is_frame(X)
     if not is_named and cluster_of(X) is not None:
@@ -57,12 +58,12 @@ def open_table(X: Any, owner: str, fewest: int = 1) -> Table:
     if isinstance(X, RowSource):
         table: Table = StreamedTable(X) if isinstance(X, Batches) else PartedTable(X)
     else:
-        table = table_from_frame(X) if is_named else table_from_array(X, owner, fewest)
-    return table.with_rows(fewest)
+        table = table_from_frame(X) if is_named else table_from_array(X, owner, min_rows)
+    return table.require_rows(min_rows)
 
 
 def in_parts(X: Any) -> Any:
-    """Return tables that are read in parts as row sources, and other tables unchanged."""
+    """Return a table that is read in parts as a row source, and any other table unchanged."""
     if isinstance(X, TableSource):
         return opened_source(X)
     return open_batches(X) if is_source(X) else X
@@ -84,7 +85,7 @@ def opened_source(source: TableSource) -> Any:
         opened = open_batches(source.table, source.folder) if is_read else TableParts(source.table)
     if source.columns is not None:
         if opened.columns:  # arrays have no column names; `select` raises the error
-            _check_names(source.columns, opened.columns)
+            _check_selected(source.columns, opened.columns)
         opened = opened.select(map(plain_name, source.columns))
     opened.limits = source.limits
     return opened
@@ -99,28 +100,31 @@ def table_in_memory(source: TableSource) -> Any:
         raise ValueError("columns must be None for a table without column names.")
     frame = nw.from_native(source.table, eager_only=True)
     names = plain_names(frame.columns)
-    _check_names(source.columns, names)
+    _check_selected(source.columns, names)
     return frame[:, [names.index(plain_name(name)) for name in source.columns]].to_native()
 
 
-def _check_names(columns: list[Any], names: list[Any]) -> None:
-    """Raise ValueError if a column to read does not exist or is named twice."""
-    columns = list(map(plain_name, columns))
-    for index, name in enumerate(columns):
+def _check_selected(selected: list[Any], names: list[Any]) -> None:
+    """Raise ValueError if a selected column is not in `names` or is selected twice."""
+    selected = list(map(plain_name, selected))
+    for index, name in enumerate(selected):
         if name not in names:
             raise ValueError(f"columns must name columns of X; got {name!r}, and the columns are {names}.")
-        if name in columns[:index]:
+        if name in selected[:index]:
             raise ValueError(f"columns must list each column once; got {name!r} twice.")
 
 
 def in_passes(X: Any) -> Any:
-    """Return the result of `in_parts`, checked in each pass that it yields the same rows."""
+    """Return a table that is read in parts as a row source that raises if two passes yield different rows.
+
+    Other tables are returned unchanged.
+    """
     X = in_parts(X)
     return X.compared() if isinstance(X, Batches) else X
 
 
 def selectable(X: Any) -> Any:
-    """Return a table as a kind that supports row selection; other objects are returned unchanged."""
+    """Return a table as a kind that supports row selection; objects that are not tables are returned unchanged."""
     X = in_parts(X)
     check_places(X)
     is_known = isinstance(X, list | tuple | np.ndarray | RowSource) or sparse.issparse(X) or is_frame(X)
@@ -130,13 +134,13 @@ def selectable(X: Any) -> Any:
     return array if array.ndim else X
 
 
-def as_given(X: Any, owner: str, fewest: int = 1) -> Any:
-    """Return frames and sparse matrices unchanged, and other tables as arrays or row sources."""
-    return X if is_frame(X) or sparse.issparse(X) else open_table(X, owner, fewest).native
+def as_given(X: Any, owner: str, min_rows: int = 1) -> Any:
+    """Return a frame or sparse matrix unchanged, and any other table as an array or row source."""
+    return X if is_frame(X) or sparse.issparse(X) else open_table(X, owner, min_rows).native
 
 
 def split_columns(X: Any, *, keep_names: bool = False, **arguments: Any) -> list[Any]:
-    """Return a table without the columns that arguments name, followed by the arguments with names resolved.
+    """Return the table without the columns that arguments name, then each argument with names replaced by values.
 
     Parameters
     ----------
@@ -144,7 +148,7 @@ def split_columns(X: Any, *, keep_names: bool = False, **arguments: Any) -> list
         Table, or source that is read in parts.
     keep_names : bool, default=False
         If True, two target columns always keep their names.
-    **given
+    **arguments
         Arguments, some of which may name columns.
 
     Examples
@@ -166,7 +170,7 @@ def split_columns(X: Any, *, keep_names: bool = False, **arguments: Any) -> list
     names = {
         what: value
         for what, value in arguments.items()
-        if _may_name(what, value) and _does_name(what, value, frame, header)
+        if _may_name(what, value) and _names_columns(what, value, frame, header)
     }
     if not names:
         return [open_batches(X) if is_stream(X) else X, *arguments.values()]
@@ -199,18 +203,18 @@ def are_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(each, str) for each in value)
 
 
-def _may_name(what: str, value: Any) -> bool:
-    """Return True if an argument may name a column or target columns; a number is a weight for all rows."""
-    if what in ("sample_weight", "sample_weight_val") and isinstance(value, bool | int | float | np.number):
+def _may_name(parameter: str, value: Any) -> bool:
+    """Return True if the value of `parameter` may name columns; a number as weight applies to all rows."""
+    if parameter in ("sample_weight", "sample_weight_val") and isinstance(value, bool | int | float | np.number):
         return False
-    return is_label(value) or (what in ("y", "y_val") and isinstance(value, list) and bool(value))
+    return is_label(value) or (parameter in ("y", "y_val") and isinstance(value, list) and bool(value))
 
 
-def _does_name(what: str, value: Any, frame: Any, header: list[Any]) -> bool:
-    """Return True if a value that may name columns does name them.
+def _names_columns(parameter: str, value: Any, frame: Any, header: list[Any]) -> bool:
+    """Return True if the value of `parameter`, which may name columns, does name columns of `frame`.
 
-    A list with one item per row of a table in memory holds the targets themselves. Numbers in a list are names only if
-    the columns of the frame have names other than their positions.
+    `header` holds the names of its columns. A list with one item per row of a table in memory holds the targets
+    themselves. Numbers in a list are names only if the columns of the frame have names other than their positions.
     """
     if isinstance(value, str):
         return True
@@ -219,7 +223,7 @@ def _does_name(what: str, value: Any, frame: Any, header: list[Any]) -> bool:
     if not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in header):
         return True
     is_parted = isinstance(frame, _WITH_COLUMNS)
-    if what not in ("y", "y_val") or not value or (not is_parted and len(value) == len(frame)):
+    if parameter not in ("y", "y_val") or not value or (not is_parted and len(value) == len(frame)):
         return False
     if not all(map(is_label, value)) or (are_positions(header) and not are_texts(value)):
         return False
@@ -228,7 +232,7 @@ def _does_name(what: str, value: Any, frame: Any, header: list[Any]) -> bool:
 
 
 def _listed_names(value: Any, header: list[Any]) -> list[Any]:
-    """Return one name, or a list of names, as a list of normalised names."""
+    """Return one name, or a list of names, as a list of normalised names; `header` holds the existing names."""
     is_one = not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in header)
     return [plain_name(value)] if is_one else list(map(plain_name, value))
 
@@ -259,8 +263,8 @@ def joined_targets(columns: dict[str, NDArray[Any]], keep_names: bool = False) -
     return columns_of_labels(columns.values())
 
 
-def _without_names(y: Any) -> Any:
-    """Return structured targets as the columns of a plain array, for estimators that do not use their names."""
+def _unstructured(y: Any) -> Any:
+    """Return structured targets as the columns of a plain array, and other targets unchanged."""
     names = getattr(getattr(y, "dtype", None), "names", None)
     return columns_of_labels(y[name] for name in names) if names else y
 
@@ -297,13 +301,13 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
 
     def opened(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         arguments = {**dict(zip(order, args, strict=False)), **kwargs}
-        is_opened, limits = _open_to_fit(self, arguments, own_arguments) if fits else (False, None)
-        is_split = _split_tables(self, arguments)
-        _check_ceiling(self, arguments, limits)
+        is_opened, limits = _open_fit_table(self, arguments, own_arguments) if fits else (False, None)
+        is_split = _resolve_column_names(self, arguments)
+        _check_memory_limit(self, arguments, limits)
         if not (is_split or is_opened):
             return args, kwargs
         if getattr(self, "_takes_several_targets", False):
-            arguments |= {name: _without_names(arguments[name]) for name in ("y", "y_val") if name in arguments}
+            arguments |= {name: _unstructured(arguments[name]) for name in ("y", "y_val") if name in arguments}
         return (*(arguments.pop(name) for name in order[: len(args)]), *args[len(order) :]), arguments
 
     @wraps(method)
@@ -318,11 +322,11 @@ def opening_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     return enter
 
 
-def _open_to_fit(model: Any, arguments: dict[str, Any], supplied: list[str]) -> tuple[bool, MemoryLimits | None]:
-    """Open the table among the arguments of `fit`, and take over the targets and weights that it holds.
+def _open_fit_table(model: Any, arguments: dict[str, Any], from_table: list[str]) -> tuple[bool, MemoryLimits | None]:
+    """Replace X among the arguments of `fit` by the opened table, and use the targets and weights that it holds.
 
-    `supplied` names the arguments that a table may supply itself. Returns True if the arguments changed, and the memory
-    limit of a table in memory that the model itself cannot check.
+    `from_table` names the arguments that a BinnedTable may supply itself. Returns True if the arguments changed, and
+    the memory limit of a table in memory that the model itself cannot check.
     """
     X: Any = arguments.get("X")
     if is_coded(X):
@@ -333,8 +337,8 @@ def _open_to_fit(model: Any, arguments: dict[str, Any], supplied: list[str]) -> 
             )
         y: Any = arguments.get("y")
         names: Any = getattr(X, "y_name", None)
-        arguments["X"], *values = X.with_columns({name: arguments.get(name) for name in supplied})
-        arguments.update({name: value for name, value in zip(supplied, values, strict=True) if value is not None})
+        arguments["X"], *values = X.with_columns({name: arguments.get(name) for name in from_table})
+        arguments.update({name: value for name, value in zip(from_table, values, strict=True) if value is not None})
         if getattr(model, "_learns_names_of_targets", False) and are_texts(names) and (y is None or are_texts(y)):
             y = arguments["y"]  # several targets keep their names
             arguments["y"] = joined_targets(dict(zip(names, y.T, strict=True)), keep_names=True) if y.ndim == 2 else y
@@ -365,8 +369,8 @@ def check_in_memory(model: Any, X: Any) -> None:
         )
 
 
-def _check_ceiling(model: Any, arguments: dict[str, Any], limits: MemoryLimits | None) -> None:
-    """Raise ValueError if a fit on a table in memory would exceed its memory limit, if there is one."""
+def _check_memory_limit(model: Any, arguments: dict[str, Any], limits: MemoryLimits | None) -> None:
+    """Raise ValueError if a fit on a table in memory would exceed its memory limit; None means no limit."""
     if limits is None:
         return
     X, y = open_table(arguments["X"], type(model).__name__).source, np.asarray(arguments.get("y"))
@@ -375,8 +379,8 @@ def _check_ceiling(model: Any, arguments: dict[str, Any], limits: MemoryLimits |
     limits.allocator(needs_of(model, shape), type(model).__name__)
 
 
-def _split_tables(model: Any, arguments: dict[str, Any]) -> bool:
-    """Replace column names among the arguments of a method by columns; return True if there were any."""
+def _resolve_column_names(model: Any, arguments: dict[str, Any]) -> bool:
+    """Replace column names among the arguments of a method by the columns; return True if the arguments changed."""
     is_split = False
     for table, names in _NAMED.items():
         X = arguments.get(table)

@@ -13,7 +13,7 @@ from fastens.engine.threads import cached_property
 from fastens.table.columns.factorize import distinct_lists, sorted_categories
 from fastens.table.columns.numbers import is_wide_integer
 from fastens.table.sources import Batches
-from fastens.table.tables import Table, joined_dates, joined_kinds, table_over
+from fastens.table.tables import Table, join_categorical_flags, join_dates, table_over
 
 
 class PartedTable(Table):
@@ -41,7 +41,7 @@ class PartedTable(Table):
             yield start, table_over(part)
 
     def tables(self) -> Iterator[Table]:
-        """Yield the parts as tables."""
+        """Yield the parts as tables, without the indices of their first rows."""
         return (table for _, table in self.parts())
 
     def typed_tables(self) -> Iterable[Table]:
@@ -49,29 +49,29 @@ class PartedTable(Table):
         return self.tables()
 
     def dates(self) -> dict[int, tuple[str, ...]]:
-        """Return the columns of dates, each with the parts that may be informative in any part of the table."""
-        return {} if self.names is None else joined_dates([table.dates() for table in self.typed_tables()])
+        """Return the indices of date columns, each with the date parts that may be informative in any part."""
+        return {} if self.names is None else join_dates([table.dates() for table in self.typed_tables()])
 
     def lists(self) -> set[int]:
-        """Return the columns that hold lists in any part of the table."""
+        """Return the indices of the columns that hold lists in any part of the table."""
         return set() if self.names is None else set().union(*(table.lists() for table in self.typed_tables()))
 
     def categorical_by_type(self) -> list[bool | None]:
-        """Return which columns are categorical in any part."""
-        return joined_kinds([table.categorical_by_type() for table in self.typed_tables()])
+        """Return a flag for each column: True if it is categorical in any part, None if no part shows its type."""
+        return join_categorical_flags([table.categorical_by_type() for table in self.typed_tables()])
 
     def large_integers(self) -> list[bool]:
-        """Return which columns hold integers in any part that floats cannot represent exactly."""
+        """Return a flag for each column: True if a part holds integers that floats cannot represent exactly."""
         return np.any([table.large_integers() for table in self.tables()], axis=0).tolist()
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return the sorted categories of each column, or None for columns that are not requested."""
+        """Return the sorted categories of the requested columns, and None for all other columns."""
         if not columns:
             return [None] * len(self)
         return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
 
     def category_orders(self, index: int) -> list[list[Any]]:
-        """Return the different orders that the parts of the table declare for the categories of a column."""
+        """Return the distinct category orders that parts of the table declare for a column."""
         return distinct_lists(order for table in self.tables() for order in table.category_orders(index))
 
 
@@ -86,14 +86,18 @@ class StreamedTable(PartedTable):
 
     @cached_property
     def _typed(self) -> Table:
+        """Return a table without rows that has the column types of all batches."""
         return table_over(self.source.typed())
 
     def typed_tables(self) -> Iterable[Table]:
-        """Return the empty table, because all batches have its types."""
+        """Return the table without rows, which has the types of all batches."""
         return [self._typed]
 
     def large_integers(self) -> list[bool]:
-        """Return which columns hold integers that floats cannot represent exactly; only 64-bit columns are read."""
+        """Return a flag for each column: True if it holds integers that floats cannot represent exactly.
+
+        Only columns of 64-bit integers are read.
+        """
         wide = [index for index, column in enumerate(self._typed.arrays) if is_wide_integer(column)]
         is_large = [False] * len(self)
         for _, part in parts_of(self.source.select(self.source.columns[index] for index in wide)) if wide else ():
@@ -102,7 +106,7 @@ class StreamedTable(PartedTable):
         return is_large
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return the sorted categories of each column, or None for columns that are not requested."""
+        """Return the sorted categories of the requested columns, and None for all other columns; results are cached."""
         needed = [index for index in columns if index not in self._learned]
         if needed:
             categories: dict[int, set[Any]] = {index: set() for index in needed}
@@ -116,7 +120,7 @@ class StreamedTable(PartedTable):
         return [self._learned[index] if index in columns else None for index in range(len(self))]
 
     def matched(self, names: list[Any] | None) -> StreamedTable:
-        """Return the table with only these columns, which are the only ones read."""
+        """Return a table that reads only these columns, in this order; raise ValueError if one is missing."""
         if names is None:
             return self
         self._typed.matched(names)  # raises an error that names missing columns
@@ -124,7 +128,7 @@ class StreamedTable(PartedTable):
 
 
 def move_positions(column: NDArray[Any], old: list[Any], new: list[Any], first: int = 0) -> None:
-    """Map positions in a list of categories to positions in another list that contains all of them, in place.
+    """Map category positions in the list `old` to positions in the list `new`, which contains `old`, in place.
 
     Positions start at `first`; smaller values stand for missing values and stay unchanged.
 

@@ -49,28 +49,35 @@ class ExtractedTable(Table):
         return isinstance(self.arrays[index], FactorizedColumn)
 
     def take(self, rows: NDArray[np.intp], *, narrows: bool = True) -> ExtractedTable:
-        """Return a selection of rows, always as `narrow_dtype`, because only fastens reads these tables."""
+        """Return the table with the rows at these indices; arrays are always copied as `narrow_dtype`.
+
+        Narrowing is safe because only fastens reads these tables.
+        """
         if self.array is None:
-            return ExtractedTable([_taken_column(column, rows) for column in self.arrays], self.names, None)
+            return ExtractedTable([_take_from_column(column, rows) for column in self.arrays], self.names, None)
         part = np.empty((self.array.shape[1], len(rows)), dtype=narrow_dtype(self.array))
         for column, taken in zip(self.array.T, part, strict=True):  # one by one, so that Ctrl-C is handled promptly
             taken[:] = column[rows]
         return ExtractedTable(list(part), self.names, part.T)
 
     def select(self, columns: list[int]) -> ExtractedTable:
-        """Return a selection of columns."""
+        """Return the table with the columns at these indices."""
         array = None if self.array is None else self.array[:, columns]
         names = None if self.names is None else [self.names[index] for index in columns]
         return ExtractedTable([self.arrays[index] for index in columns], names, array)
 
 
-def _taken_column(column: AnyColumn, rows: NDArray[np.intp]) -> AnyColumn:
+def _take_from_column(column: AnyColumn, rows: NDArray[np.intp]) -> AnyColumn:
+    """Return the rows of a column at these indices, with NumPy columns as `narrow_dtype`."""
     taken = column.take(rows)
     return taken.astype(narrow_dtype(column), copy=False) if isinstance(column, np.ndarray) else taken
 
 
 def read_table(frame: Any) -> ExtractedTable | None:
-    """Read a frame; return None for other tables, and if some rows might be read differently from the whole frame."""
+    """Return a frame with all columns converted; None for other tables, and if rows could be read differently.
+
+    Columns such as dates or objects might be read differently in a selection of rows than in the whole frame.
+    """
     table = table_over(frame)
     if table.names is None:
         return None
@@ -84,7 +91,7 @@ def read_table(frame: Any) -> ExtractedTable | None:
 
 
 def _read_column(table: Table, index: int) -> AnyColumn | None:
-    """Return a column as numbers or categories.
+    """Return a column as numbers, or as a FactorizedColumn if it is categorical.
 
     Returns None for dates, integers that floats cannot represent, and objects, whose type may depend on the rows.
     """
@@ -124,7 +131,7 @@ def _converted_column(table: Table, index: int) -> NDArray[Any]:
 
 
 def with_fixed_dtypes(X: Any) -> Any:
-    """Return a table of which any selection of rows is read with the same column types as the whole table.
+    """Return a table in which any selection of rows is read with the column types of the whole table.
 
     Object columns of pandas that mix strings with missing values or numbers get a categorical dtype. Otherwise, a
     selection without strings might be read as numbers. The dtype is marked so that a selection does not learn
@@ -135,7 +142,7 @@ def with_fixed_dtypes(X: Any) -> Any:
         return X
     table, fixed = table_from_frame(frame), frame
     for index, column in enumerate(table.arrays):
-        if _may_lack_words(table, index, column):
+        if _may_hide_strings(table, index, column):
             fixed = frame.copy(deep=False) if fixed is frame else fixed
             words = frame.iloc[:, index]
             kind = words.astype("category").dtype
@@ -143,16 +150,16 @@ def with_fixed_dtypes(X: Any) -> Any:
     return fixed
 
 
-def _may_lack_words(table: Table, index: int, column: Any) -> bool:
-    """Return True if some rows of a pandas column might not show that it holds strings."""
+def _may_hide_strings(table: Table, index: int, column: Any) -> bool:
+    """Return True if a selection of rows of a pandas column might not show that it holds strings."""
     of_categories = "category", "dictionary"  # names in pandas and in Arrow
     if getattr(column.dtype, "kind", "") != "O" or column.dtype.name.startswith(of_categories):
         return False
     if not table.is_categorical(index):
         return False
-    kinds = table.kinds(index)
-    is_plain = all(issubclass(kind, PLAIN) for kind in kinds)  # other types cannot be categories
-    return is_plain and (len(kinds) > 1 or bool(table.column(index).is_null().any()))
+    types = table.value_types(index)
+    is_plain = all(issubclass(kind, PLAIN) for kind in types)  # other types cannot be categories
+    return is_plain and (len(types) > 1 or bool(table.column(index).is_null().any()))
 
 
 class _SelectedTables(SelectedRows):
@@ -168,6 +175,7 @@ class _SelectedTables(SelectedRows):
             return
 
     def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
+        """Return the rows of a part at these indices."""
         return take_rows(part, rows)
 
 
@@ -183,7 +191,7 @@ def take_rows(X: Any, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
 
 
 def take_columns(X: Any, columns: list[int] | None) -> Any:
-    """Return columns by their positions, as the same kind of table; None selects all columns."""
+    """Return the columns of a table at these indices as the same kind of table; None selects all columns."""
     if columns is None:
         return X
     if isinstance(X, RowSource):
@@ -195,7 +203,10 @@ def take_columns(X: Any, columns: list[int] | None) -> Any:
 
 
 def hstack(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
-    """Return a table of the same kind, or a CSR matrix, with numeric columns inserted before its columns."""
+    """Return a table of the kind of X, or a CSR matrix, with numeric columns inserted before the columns of X.
+
+    `values` has shape (n_rows, n_columns), and `names` holds the column names for frames.
+    """
     if isinstance(X, RowSource):
         X._check_values("models that see columns beside those of X (passthrough of stacks, models of local errors)")
 
@@ -215,7 +226,7 @@ def in_one(X: Any) -> Any:
 
 
 def as_numbers(X: Any) -> Any:
-    """Return a table as numbers for comparing rows."""
+    """Return a table as encoded floats, so that rows can be compared; a float array is returned unchanged."""
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype in FLOATS:
         return X
@@ -235,7 +246,7 @@ def drop_zero_weight_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL
 
 
 def present_table(X: Any, data: TrainingData) -> tuple[Any, TrainingData]:
-    """Return an unread table without the rows of weight 0, and the training data marked accordingly.
+    """Return an unread table without the rows of weight 0, and the training data with `is_cut` set.
 
     Both are returned unchanged if no row is left out, or if the numbers of rows differ, which a later check rejects.
     """
@@ -246,7 +257,7 @@ def present_table(X: Any, data: TrainingData) -> tuple[Any, TrainingData]:
 
 
 def present_part(X: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any]:
-    """Return a table and weights without the rows of weight 0, for fits without targets."""
+    """Return a table and its weights without the rows of weight 0, for fits without targets."""
     X, weight, rows = _weighted_rows(X, sample_weight, comm)
     return (X, sample_weight) if weight is None or rows is None else (rows_of_any(X, rows), weight[rows])
 
@@ -268,7 +279,7 @@ def _n_rows(X: Any) -> int | None:
 
 
 def rows_of_any(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return selected rows of a table, a list or a Series."""
+    """Return the rows at these indices of a table, a list or a Series."""
     if isinstance(X, list | tuple):
         return [X[row] for row in rows]
     if nw.dependencies.is_into_series(X):

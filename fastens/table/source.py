@@ -34,7 +34,7 @@ class MemoryLimits(NamedTuple):
     spill_dir: str | None = None
 
     def allocator(self, needs: MemoryNeeds, owner: str) -> ArrayAllocator:
-        """Return the storage of the bin codes; raise ValueError if even codes in files would exceed the limit."""
+        """Return the allocator of bin codes, in memory or in files; raise ValueError if both would exceed the limit."""
         if needs.in_memory <= self.max_memory:
             return MEMORY
         if needs.in_files <= self.max_memory:
@@ -45,7 +45,7 @@ class MemoryLimits(NamedTuple):
 
 
 def shape_of_fit(model: Any, X: Any, y: Any, n_classes: int, *, weighted: bool, n_validation: int = 0) -> FitShape:
-    """Return the sizes of a fit."""
+    """Return the sizes of fitting a model on a row source or array `X` with targets `y`."""
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     n_outputs = n_targets * (n_classes if n_classes > 2 else 1)
     (n_rows, n_columns), n_stored = X.shape, stored_values(X)
@@ -54,9 +54,10 @@ def shape_of_fit(model: Any, X: Any, y: Any, n_classes: int, *, weighted: bool, 
 
 
 def within_limit(model: Any, shape: FitShape, X: Any, read: Callable[[Any], Any]) -> Any:
-    """Return the rows that `read` makes of a table with a memory limit, with the storage of their bin codes.
+    """Return read(X) with the allocator of its bin codes set, for a table X that has a memory limit.
 
-    Raises ValueError if the fit would exceed the limit, if possible before the table is read.
+    The rows for base estimators get a memory limit of their own. Raises ValueError if the fit would exceed the
+    limit, if possible before the table is read.
     """
     limits = X.limits
     limits.allocator(needs_of(model, shape), type(model).__name__)
@@ -93,7 +94,7 @@ def in_bytes(value: Any, name: str = "max_memory") -> int:
 
 
 def checked_folder(folder: Any) -> str | None:
-    """Return the path of an existing folder as a string, or None for the system's temporary folder."""
+    """Return the path of an existing folder as a string, or None for None; raise ValueError if it does not exist."""
     if folder is None:
         return None
     path = os.fspath(folder)
@@ -169,7 +170,7 @@ def estimate_memory(
 
 
 def _check_grows_trees(model: Any) -> None:
-    """Raise ValueError if the memory of an estimator, or of a base estimator, is unknown."""
+    """Raise ValueError unless the memory of an estimator and of its base estimators can be estimated."""
     is_known = hasattr(model, "_memory_model") and not isinstance(model, type)
     members = model._base_estimators() if is_known else []
     for member in members:
@@ -268,7 +269,7 @@ class TableParts(RowSource):
 
     def __init__(self, *tables: Any) -> None:
         self._is_frame = is_frame(tables[0])
-        self._tables: list[Any] = list(map(self._opened, tables))
+        self._tables: list[Any] = list(map(self._open_one, tables))
         first = self._tables[0]
         self.columns: list[Any] = plain_names(first.columns) if self._is_frame else []
         self._all_columns = self.columns
@@ -283,7 +284,8 @@ class TableParts(RowSource):
         if self.dtype is not None:
             self.kind, self.value_bytes, self.stays = "array", self.dtype.itemsize, True
 
-    def _opened(self, table: Any) -> Any:
+    def _open_one(self, table: Any) -> Any:
+        """Return a frame opened by narwhals, or an array or list of texts as a two-dimensional array."""
         opened: Any = nw.from_native(table, eager_only=True) if self._is_frame else plain_array(table)
         if not self._is_frame and _are_texts(opened):
             opened = opened.astype(object)[:, None]
@@ -301,11 +303,11 @@ class TableParts(RowSource):
                 yield part.to_native() if self._is_frame else part
 
     def _read(self) -> Iterator[Any]:
-        """Yield the tables one by one."""
+        """Yield the opened tables one by one; subclasses override this to drop tables after reading."""
         yield from self._tables
 
     def select(self, columns: Iterable[Any]) -> TableParts:
-        """Return the table with only these columns, in this order, without copying them."""
+        """Return the table with only the named columns, in this order, without copying them."""
         if not self._is_frame:
             raise ValueError("columns must be None for an array, because it has no column names.")
         selected = copy(self)
@@ -315,7 +317,7 @@ class TableParts(RowSource):
         return selected
 
     def values_of(self, columns: list[Any]) -> list[NDArray[Any]]:
-        """Return columns as NumPy arrays."""
+        """Return the values of the named columns in all rows as NumPy arrays."""
         indices = list(map(self._all_columns.index, columns))
         return [np.concatenate([array_of(table[:, index]) for table in self._tables]) for index in indices]
 

@@ -34,7 +34,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:
-    """Yield items while another thread produces the next one; at most one item is produced ahead.
+    """Yield the items while another thread produces the next item; at most one item is produced ahead.
 
     Items must not be None. This helps if producing an item is I/O or releases the GIL most of the time. The thread ends
     after the last item, after an error, and when the iterator is closed.
@@ -52,7 +52,7 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
             yield item
 
 
-class _Handed(RowSource):
+class _QueueSource(RowSource):
     """Row source that another thread fills through a queue, and that can be read once."""
 
     def __init__(self, source: RowSource, parts: Queue[Any]) -> None:
@@ -60,7 +60,7 @@ class _Handed(RowSource):
         self.queue, self._is_over = parts, False
 
     def parts(self) -> Iterator[Any]:
-        """Yield the remaining parts."""
+        """Yield the remaining parts, waiting for the thread that fills the queue."""
         while not self._is_over:
             part = self.queue.get()
             self._is_over = part is None
@@ -78,9 +78,9 @@ def read_together(source: RowSource, readers: list[Callable[[RowSource], None]])
         readers[0](source)
         return
     limit = thread_limit()
-    handed = [_Handed(source, Queue(1)) for _ in readers]
+    handed = [_QueueSource(source, Queue(1)) for _ in readers]
 
-    def run(reader: Callable[[RowSource], None], rows: _Handed) -> None:
+    def run(reader: Callable[[RowSource], None], rows: _QueueSource) -> None:
         try:
             with limited_threads(limit):
                 reader(rows)
@@ -123,10 +123,10 @@ class SameRows:
         chosen = range(0, len(columns), -(-len(columns) // _MAX_COLUMNS) or 1)
         sums, n_rows = dict.fromkeys(chosen, 0), 0
         for batch in batches:
-            rows = _looked_at(n_rows, batch.num_rows)
+            rows = _hashed_rows(n_rows, batch.num_rows)
             factors = (rows.astype(np.uint64) + np.uint64(n_rows)) * _MIXER | np.uint64(1)
             for index in chosen if len(rows) else ():
-                sums[index] += int(np.dot(_hashes(batch.column(index), rows), factors))
+                sums[index] += int(np.dot(_hash_values(batch.column(index), rows), factors))
             n_rows += batch.num_rows
             yield batch
         for index, total in sums.items():
@@ -139,21 +139,21 @@ class SameRows:
                 )
 
 
-def _looked_at(start: int, n_rows: int) -> NDArray[np.int64]:
-    """Return the indices within a batch of the rows that are hashed."""
+def _hashed_rows(start: int, n_rows: int) -> NDArray[np.int64]:
+    """Return the indices within a batch, whose first row is row `start` of the table, of the rows that are hashed."""
     n_all = min(max(_FIRST_ROWS - start, 0), n_rows)
     return np.concatenate([np.arange(n_all), np.arange(n_all + -(start + n_all) % _STEP, n_rows, _STEP)])
 
 
-def _hashes(column: Any, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a hash for each of the given rows of an Arrow array; equal values have equal hashes."""
+def _hash_values(column: Any, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the hashes of an Arrow array at the given row indices; equal values have equal hashes."""
     import pyarrow as pa
 
     try:
         taken = column if len(rows) == len(column) else column.take(pa.array(rows))
         # Numbers and times that take whole bytes are hashed by their bits.
         has_bits = pa.types.is_primitive(taken.type) and taken.type.bit_width in (8, 16, 32, 64)
-        hashes = _of_numbers(taken) if has_bits else _of_values(taken)
+        hashes = _bits_of_numbers(taken) if has_bits else _hash_objects(taken)
     except pa.ArrowNotImplementedError:  # Arrow lacks kernels for some types
         return np.zeros(len(rows), np.uint64)
     if taken.null_count:  # the buffer content of missing values is undefined
@@ -161,12 +161,14 @@ def _hashes(column: Any, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     return hashes
 
 
-def _of_numbers(values: Any) -> NDArray[np.uint64]:
+def _bits_of_numbers(values: Any) -> NDArray[np.uint64]:
+    """Return the bits of an Arrow array of fixed-width values as uint64."""
     size = values.type.bit_width // 8
     return np.frombuffer(values.buffers()[1], f"u{size}", len(values), values.offset * size).astype(np.uint64)
 
 
-def _of_values(values: Any) -> NDArray[np.uint64]:
+def _hash_objects(values: Any) -> NDArray[np.uint64]:
+    """Return the hash of each value of an Arrow array of any type, with 0 for NaN."""
     encoded = values if hasattr(values, "dictionary") else values.dictionary_encode()
     values = encoded.dictionary.to_pylist()
     # Python hashes each NaN object differently, so NaN becomes 0.
@@ -199,14 +201,14 @@ class Reader:
     reads_ahead: bool = False  # if True, another thread reads one batch ahead
 
     def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Yield the batches of a new pass, compare it with earlier passes, and report the rows read."""
+        """Yield the batches of a new pass over these columns; compare it with earlier passes and call `on_rows`."""
         tell = self.on_rows or (lambda _: None)
         tell(None)
         batches = ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
         for batch in batches if self.same_rows is None else self.same_rows.over(batches, columns):
             yield batch
             tell(batch.num_rows)
-        _arrow().default_memory_pool().release_unused()  # otherwise Arrow keeps most of the memory
+        _import_arrow().default_memory_pool().release_unused()  # otherwise Arrow keeps most of the memory
 
 
 class Batches(RowSource):
@@ -237,7 +239,7 @@ class Batches(RowSource):
     @property
     def value_bytes(self) -> int:  # type: ignore[override]
         """Bytes of a value as a float: 4 if all numbers are float32, otherwise 8."""
-        types = _arrow().types
+        types = _import_arrow().types
         kinds = (types.is_float32, types.is_dictionary, types.is_string, types.is_large_string, types.is_boolean)
         fields = map(self._reader.schema.field, self.columns)
         return 4 if all(any(is_kind(field.type) for is_kind in kinds) for field in fields) else 8
@@ -249,10 +251,11 @@ class Batches(RowSource):
 
     @on_rows.setter
     def on_rows(self, function: Callable[[int | None], None] | None) -> None:
+        """Set the callback, which is called as described in the property."""
         self._reader.on_rows = function
 
     def compared(self) -> Batches:
-        """Return the table, which from now on raises ValueError if a pass yields different rows than an earlier one."""
+        """Return this table, with checks that raise ValueError if a pass yields different rows than an earlier pass."""
         self._reader.same_rows = self._reader.same_rows or SameRows()
         return self
 
@@ -261,34 +264,34 @@ class Batches(RowSource):
         if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
             rows = np.arange(len(self))[rows]
         chosen = np.asarray(rows, dtype=np.intp)
-        read = partial(_chosen, self._reader, chosen)
+        read = partial(_iter_selected_rows, self._reader, chosen)
         selected = Batches(Reader(self._reader.schema, read, len(chosen)), self.columns)
         selected.limits = self.limits
         return selected
 
     def parts(self) -> Iterator[Any]:
-        """Yield the batches as Arrow tables."""
-        arrow = _arrow()
+        """Yield the rows as Arrow tables of limited size."""
+        arrow = _import_arrow()
         n_most = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, len(self.columns))))
         for batch in self._reader.batches(self.columns):
             for first in range(0, batch.num_rows, n_most):
                 yield arrow.Table.from_batches([batch.slice(first, n_most)])
 
     def select(self, columns: Iterable[str]) -> Batches:
-        """Return the table with only these columns, in this order."""
+        """Return the table with only the named columns, in this order."""
         selected = Batches(self._reader, list(columns))
         selected.limits = self.limits
         return selected
 
     def typed(self) -> Any:
         """Return an empty Arrow table with the selected columns."""
-        schema, has_runs = self._reader.schema, _arrow().types.is_run_end_encoded
+        schema, has_runs = self._reader.schema, _import_arrow().types.is_run_end_encoded
         kinds = [kind.value_type if has_runs(kind) else kind for kind in schema.types]  # Arrow has no empty run arrays
-        return _arrow().schema(zip(schema.names, kinds, strict=True)).empty_table().select(self.columns)
+        return _import_arrow().schema(zip(schema.names, kinds, strict=True)).empty_table().select(self.columns)
 
     def values_of(self, columns: list[str]) -> list[NDArray[Any]]:
-        """Return columns as NumPy arrays; strings become object arrays that share equal objects."""
-        arrow = _arrow()
+        """Return named columns as NumPy arrays; strings become object arrays that share equal objects."""
+        arrow = _import_arrow()
         parts: list[list[Any]] = [[] for _ in columns]
         for batch in self._reader.batches(columns):
             for column_parts, column in zip(parts, batch.columns, strict=True):
@@ -299,27 +302,28 @@ class Batches(RowSource):
                 column_parts.append(values.dictionary_encode() if is_text else values)
         self._reader.n_rows = sum(map(len, parts[0]))
         return [
-            _as_numpy(column_parts, self._reader.schema.field(name).type)
+            _join_column(column_parts, self._reader.schema.field(name).type)
             for column_parts, name in zip(parts, columns, strict=True)
         ]
 
 
-def _chosen(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
-    """Read the selected rows."""
+def _iter_selected_rows(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
+    """Yield the batches of a reader with only the given rows, which are ascending row numbers of the table."""
     start = 0
     for batch in reader.batches(columns):
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])
         if last - first == batch.num_rows:
             yield batch
         elif first < last:
-            yield batch.take(_arrow().array(rows[first:last] - start))
+            yield batch.take(_import_arrow().array(rows[first:last] - start))
         start += batch.num_rows
 
 
-def _as_numpy(parts: list[Any], type_: Any) -> NDArray[Any]:
-    arrow = _arrow()
+def _join_column(parts: list[Any], arrow_type: Any) -> NDArray[Any]:
+    """Return the parts of a column, which are Arrow arrays, as one NumPy array; dictionaries are decoded to objects."""
+    arrow = _import_arrow()
     if not parts or not arrow.types.is_dictionary(parts[0].type):
-        return np.asarray(arrow.chunked_array(parts, type_ if not parts else parts[0].type).to_numpy())
+        return np.asarray(arrow.chunked_array(parts, arrow_type if not parts else parts[0].type).to_numpy())
     column = arrow.chunked_array(parts).unify_dictionaries()
     values = np.array([*column.chunk(0).dictionary.to_pylist(), None], dtype=object)
     return np.concatenate([values[chunk.indices.fill_null(len(values) - 1).to_numpy()] for chunk in column.chunks])
@@ -346,18 +350,19 @@ def is_source(X: Any) -> bool:
 
 def is_stream(X: Any) -> bool:
     """Return True if `X` is an Arrow stream, which can be read once: a ``RecordBatchReader`` of any library."""
-    return _is_stream_kind(type(X)) and hasattr(X, "__arrow_c_stream__")  # type: ignore[arg-type]
+    return _is_stream_type(type(X)) and hasattr(X, "__arrow_c_stream__")  # type: ignore[arg-type]
 
 
 @cache
-def _is_stream_kind(kind: type) -> bool:
-    return any(base.__name__ in _STREAMS for base in kind.__mro__)
+def _is_stream_type(cls: type) -> bool:
+    """Return True if a type is an Arrow stream of a supported library."""
+    return any(base.__name__ in _STREAMS for base in cls.__mro__)
 
 
 def open_stream(stream: Any) -> Batches:
-    """Return an Arrow stream as a table that can be read once."""
-    opened = _opened(stream)
-    return Batches(Reader(opened.schema, partial(_selected, opened)))
+    """Return an Arrow stream as a table whose rows can be read only once."""
+    opened = _arrow_reader(stream)
+    return Batches(Reader(opened.schema, partial(_select_columns, opened)))
 
 
 def open_batches(source: Any, folder: str | None = None) -> Batches:
@@ -373,10 +378,11 @@ def open_batches(source: Any, folder: str | None = None) -> Batches:
     ValueError
         If files have an unsupported format, or their columns have incompatible types.
     """
-    return source if isinstance(source, Batches) else Batches(_reader_of(source, folder))
+    return source if isinstance(source, Batches) else Batches(_make_reader(source, folder))
 
 
-def _arrow() -> Any:
+def _import_arrow() -> Any:
+    """Return the module pyarrow with the submodules in use; raise ImportError with advice if it is not installed."""
     try:
         import pyarrow
         import pyarrow.csv
@@ -389,58 +395,67 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _opened(stream: Any) -> Any:
-    """Return a stream as a pyarrow reader.
+def _arrow_reader(stream: Any) -> Any:
+    """Return a stream as a pyarrow RecordBatchReader.
 
     A pyarrow reader is returned unchanged, because an import through the C interface reduces its errors to text.
     """
-    kind = _arrow().RecordBatchReader
+    kind = _import_arrow().RecordBatchReader
     return stream if isinstance(stream, kind) else kind.from_stream(stream)
 
 
 def _is_dataset(X: Any) -> bool:
+    """Return True for a pyarrow dataset."""
     return type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "scanner")
 
 
-def _reader_of(source: Any, folder: str | None = None) -> Reader:
-    _arrow()  # raises ImportError if pyarrow is not installed
+def _make_reader(source: Any, folder: str | None = None) -> Reader:
+    """Return the Reader of any source; raise ValueError for other objects. See `open_batches` for `folder`."""
+    _import_arrow()  # raises ImportError if pyarrow is not installed
     source = nw.to_native(source, pass_through=True)
     if isinstance(source, str | os.PathLike | list | tuple):
-        return _of_files(_paths_of(source))
+        return _files_reader(_paths_of(source))
     if _is_dataset(source):
-        return _of_dataset(source)
+        return _dataset_reader(source)
     if nw.dependencies.is_polars_lazyframe(source):
-        return _of_lazy_frame(source)
+        return _lazy_frame_reader(source)
     if is_stream(source):
-        return _of_one_pass(_opened(source), folder)
+        return _stream_copy_reader(_arrow_reader(source), folder)
     if hasattr(source, "__arrow_c_stream__"):
         # A stream can be read only once, so each pass opens a new one.
-        return Reader(_opened(source).schema, lambda columns: _selected(_opened(source), columns))
+        return Reader(_arrow_reader(source).schema, lambda columns: _select_columns(_arrow_reader(source), columns))
     if callable(source):
-        return _of_function(source)
+        return _function_reader(source)
     raise ValueError(f"X must be a table or a source of one; got {type(source).__name__}.")
 
 
-def _of_function(source: Callable[[], Any]) -> Reader:
+def _function_reader(source: Callable[[], Any]) -> Reader:
+    """Return a Reader that calls `source` in each pass, which returns a table or a source."""
+
     def opened() -> Reader:
         table = source()
-        return open_stream(table)._reader if is_stream(table) else _reader_of(table)
+        return open_stream(table)._reader if is_stream(table) else _make_reader(table)
 
     return Reader(opened().schema, lambda columns: opened().batches(columns))
 
 
-def _selected(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
+def _select_columns(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
+    """Yield the batches with only the named columns."""
     for batch in batches:
         yield batch.select(columns)
 
 
-def _of_dataset(dataset: Any) -> Reader:
-    return Reader(dataset.schema, partial(_row_groups, dataset), dataset.count_rows(), reads_ahead=True)
+def _dataset_reader(dataset: Any) -> Reader:
+    """Return a Reader of a pyarrow dataset."""
+    return Reader(dataset.schema, partial(_iter_row_groups, dataset), dataset.count_rows(), reads_ahead=True)
 
 
-def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
-    """Read row groups one by one, because a dataset scan reads whole files ahead, which uses more memory."""
-    module = _arrow().dataset
+def _iter_row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
+    """Yield the batches of a dataset row group by row group.
+
+    A dataset scan would read whole files ahead, which uses more memory.
+    """
+    module = _import_arrow().dataset
     options = module.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
     frugal = {"batch_size": BATCH_ROWS, "batch_readahead": 0}
     try:
@@ -449,12 +464,12 @@ def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
         yield from dataset.to_batches(columns=columns, fragment_readahead=0, **frugal)
         return
     for fragment in fragments:
-        with _faults_of(getattr(fragment, "path", "")):  # fragments of tables in memory have no path
+        with _add_path_to_errors(getattr(fragment, "path", "")):  # fragments of tables in memory have no path
             if isinstance(fragment, module.ParquetFileFragment):
                 by_page = set(columns) <= set(fragment.physical_schema.names)  # other columns come from the path
                 for part in fragment.split_by_row_group():
                     if by_page and _is_large(part.row_groups[0], part.metadata.num_columns):
-                        yield from _by_page(part, dataset.schema, columns)
+                        yield from _iter_pages(part, dataset.schema, columns)
                     else:
                         yield from part.to_batches(dataset.schema, columns, fragment_scan_options=options, **frugal)
             else:
@@ -462,13 +477,16 @@ def _row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
 
 
 def _is_large(group: Any, n_columns: int) -> bool:
-    """Return True if one page of each column uses less memory than a whole row group, of which two may be loaded."""
+    """Return True if a Parquet row group is so large that holding one page of each column uses less memory.
+
+    Two row groups may be loaded at once.
+    """
     return group.num_rows > _GROUP_ROWS or group.total_byte_size > _GROUP_BYTES * n_columns
 
 
-def _by_page(part: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
-    """Read a row group while holding only one page of each column."""
-    arrow = _arrow()
+def _iter_pages(part: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
+    """Yield the batches of a row group while holding only one page of each column."""
+    arrow = _import_arrow()
     chosen = arrow.schema([schema.field(name) for name in columns])
     with part.open() as opened:
         file = arrow.parquet.ParquetFile(opened, metadata=part.metadata, buffer_size=_READ, pre_buffer=False)
@@ -478,8 +496,8 @@ def _by_page(part: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
 
 
 @contextmanager
-def _faults_of(path: str) -> Iterator[None]:
-    """Add the path of the file to errors."""
+def _add_path_to_errors(path: str) -> Iterator[None]:
+    """Return a context that adds the path of a file to OSError and ValueError."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -488,7 +506,8 @@ def _faults_of(path: str) -> Iterator[None]:
         raise OSError(f"cannot read {path}: {error}") from error
 
 
-def _of_lazy_frame(frame: Any) -> Reader:
+def _lazy_frame_reader(frame: Any) -> Reader:
+    """Return a Reader of a polars LazyFrame."""
     if not hasattr(frame, "collect_batches"):
         raise ImportError("reading a LazyFrame in batches needs polars 1.34 or newer: pip install 'polars>=1.34'")
 
@@ -500,29 +519,29 @@ def _of_lazy_frame(frame: Any) -> Reader:
     return Reader(frame.limit(0).collect().to_arrow().schema, read)
 
 
-def _of_one_pass(stream: Any, directory: str | None) -> Reader:
-    """Return a reader for a stream that can be read only once, which is copied to a temporary file."""
-    arrow = _arrow()
+def _stream_copy_reader(stream: Any, directory: str | None) -> Reader:
+    """Return a Reader of a stream that can be read only once, which is copied to a temporary file."""
+    arrow = _import_arrow()
     folder = tempfile.mkdtemp(prefix="fastens-", dir=directory)
     path = os.path.join(folder, "table.arrow")
     try:
-        n_rows = _copied(stream, path, tempfile.gettempdir() if directory is None else directory)
+        n_rows = _copy_stream(stream, path, tempfile.gettempdir() if directory is None else directory)
     except BaseException:
         rmtree(folder, ignore_errors=True)
         raise
 
     def read(columns: list[str]) -> Iterator[Any]:
         with arrow.memory_map(path) as file:
-            yield from _selected(arrow.ipc.open_stream(file), columns)
+            yield from _select_columns(arrow.ipc.open_stream(file), columns)
 
     reader = Reader(stream.schema, read, n_rows)
     weakref.finalize(reader, rmtree, folder, ignore_errors=True)  # a TemporaryDirectory that is not closed would warn
     return reader
 
 
-def _copied(stream: Any, path: str, folder: str) -> int:
-    """Write all batches to a file and return their number of rows."""
-    arrow, n_rows, of_stream = _arrow(), 0, list[OSError]()
+def _copy_stream(stream: Any, path: str, folder: str) -> int:
+    """Write all batches of a stream to a file and return the number of rows; `folder` is named if the disk is full."""
+    arrow, n_rows, of_stream = _import_arrow(), 0, list[OSError]()
 
     def batches() -> Iterator[Any]:
         try:
@@ -554,18 +573,23 @@ def is_file_name(text: str) -> bool:
 
 
 def _format_of(path: Any) -> str | None:
+    """Return "parquet" or "csv" by the suffix of a path, or None for other suffixes."""
     name = Path(path).name
     kinds = {"parquet": _PARQUET, "csv": _CSV}
-    return next((kind for kind, suffix in kinds.items() if suffix.fullmatch("".join(_suffixes(name)))), None)
+    return next((kind for kind, suffix in kinds.items() if suffix.fullmatch("".join(_format_suffixes(name)))), None)
 
 
-def _suffixes(name: str) -> list[str]:
+def _format_suffixes(name: str) -> list[str]:
+    """Return the last suffix of a file name, preceded by another suffix if the last is a compression suffix."""
     suffixes = Path(name).suffixes
     return suffixes[-2:] if suffixes and suffixes[-1].lower() in (".gz", ".bz2", ".zst", ".lz4") else suffixes[-1:]
 
 
 def _paths_of(source: Any) -> list[str]:
-    """Return the files that match paths and patterns; the files of a pattern are sorted by name."""
+    """Return the files named by paths, folders and glob patterns; the files of a pattern are sorted by name.
+
+    Raises FileNotFoundError if nothing matches.
+    """
     paths = []
     for item in source if isinstance(source, list | tuple) else [source]:
         path = os.fspath(item)
@@ -579,17 +603,19 @@ def _paths_of(source: Any) -> list[str]:
     return paths
 
 
-def _of_files(paths: list[str]) -> Reader:
+def _files_reader(paths: list[str]) -> Reader:
+    """Return a Reader of Parquet files or of CSV files; raise ValueError for other files and for mixtures."""
     formats = set(map(_format_of, paths))
     if formats == {"csv"}:
-        return _of_csv(paths)
+        return _csv_reader(paths)
     if formats == {"parquet"}:
-        return _of_parquet(paths)
+        return _parquet_reader(paths)
     raise ValueError(f"X must name either Parquet files or CSV files (optionally compressed); got {paths[:5]}.")
 
 
-def _of_parquet(paths: list[str]) -> Reader:
-    arrow = _arrow()
+def _parquet_reader(paths: list[str]) -> Reader:
+    """Return a Reader of Parquet files; raise ValueError if their columns have incompatible types."""
+    arrow = _import_arrow()
     dataset = arrow.dataset.dataset(paths, format="parquet", partitioning=None)
     schema = None
     for fragment in dataset.get_fragments():
@@ -600,10 +626,11 @@ def _of_parquet(paths: list[str]) -> Reader:
             )
         except (arrow.ArrowTypeError, arrow.ArrowInvalid) as error:
             raise ValueError(f"X must have columns of the same types in all files; {fragment.path}: {error}") from error
-    return _of_dataset(arrow.dataset.dataset(paths, format="parquet", partitioning=None, schema=schema))
+    return _dataset_reader(arrow.dataset.dataset(paths, format="parquet", partitioning=None, schema=schema))
 
 
-def _of_csv(paths: list[str]) -> Reader:
+def _csv_reader(paths: list[str]) -> Reader:
+    """Return a Reader of CSV files, and issue the notes of their parser as warnings."""
     from fastens.files.csv_streams import CsvStream
 
     stream = CsvStream(paths, TableSchema())
@@ -636,7 +663,7 @@ _REMEDIES = {
 
 
 def register_cluster(kind: str, handler: Handler) -> None:
-    """Register the handler for tables of a kind of cluster, "dask" or "ray"."""
+    """Register the handler of method calls on tables of a kind of cluster, "dask" or "ray"."""
     _HANDLERS[kind] = handler
 
 
@@ -667,14 +694,14 @@ def cluster_of(X: Any) -> str | None:
 
 
 def call_on_cluster(method: Callable[..., Any], model: Any, X: Any, arguments: dict[str, Any]) -> Any:
-    """Return the result of a method for a table that is distributed over a cluster."""
+    """Return the result of a method of `model` for a distributed table X; `arguments` holds the others by name."""
     if not _HANDLERS:
         import_module(_WING)
     return _HANDLERS[cluster_of(X) or ""](method, model, X, arguments)
 
 
 def refuse(name: str, X: Any, owner: str) -> TypeError:
-    """Return the TypeError for passing a table of a cluster as a parameter that does not support it."""
+    """Return the TypeError for passing a table of a cluster as parameter `name` of `owner`, with advice."""
     kind = cluster_of(X) or ""
     is_list = isinstance(X, list | tuple)
     remedy = _REMEDIES["references" if is_list and kind == "ray" else kind].format(name=name)
@@ -707,7 +734,7 @@ def in_memory_only(function: Function) -> Function:
 
 
 def refuse_clusters(cls: type, answered: Collection[str]) -> None:
-    """Make all public methods of a class reject tables of a cluster, except the methods in `answered`."""
+    """Make all public methods of a class reject tables of a cluster, except the methods named in `answered`."""
     for owner in cls.__mro__:
         if owner in _GUARDED or not owner.__module__.startswith("fastens."):
             continue
@@ -717,7 +744,7 @@ def refuse_clusters(cls: type, answered: Collection[str]) -> None:
 
 
 def wrap_method(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
-    """Replace the method of a class by what `wrap` returns for its function; other attributes are left unchanged."""
+    """Replace a method of a class by the result of `wrap` for its function; leave other attributes unchanged."""
     method = getattr_static(owner, name, None)
     function = getattr(method, "fn", method)  # the function inside scikit-learn's `available_if`
     wrapped = wrap(function) if isfunction(function) else function
@@ -727,15 +754,15 @@ def wrap_method(owner: type, name: str, wrap: Callable[[Any], Any]) -> None:
         method.fn = wrapped
 
 
-def tables_among(names: list[str]) -> list[tuple[int, str]]:
-    """Return the positions and names of the parameters that take tables."""
-    return [(index, name) for index, name in enumerate(names) if name in _TABLES]
+def tables_among(parameters: list[str]) -> list[tuple[int, str]]:
+    """Return (position, name) of each parameter that takes a table, from the names of all parameters."""
+    return [(index, name) for index, name in enumerate(parameters) if name in _TABLES]
 
 
 def check_in_memory_only(
     function: Callable[..., Any], tables: list[tuple[int, str]], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    """Raise TypeError if one of the arguments that take tables is a table of a cluster."""
+    """Raise TypeError if an argument that takes a table (see `tables_among`) is a table of a cluster."""
     for index, name in tables:
         table = args[index] if index < len(args) else kwargs.get(name)
         if table is not None and cluster_of(table) is not None:

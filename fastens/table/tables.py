@@ -100,15 +100,15 @@ class Table:
         raise NotImplementedError
 
     def column(self, index: int) -> AnyColumn:
-        """Return a column as a NumPy vector, a narwhals Series, or categories that have been read."""
+        """Return a column as a NumPy vector, a narwhals Series or a FactorizedColumn."""
         return self.arrays[index]
 
     def is_converted(self, index: int) -> bool:
-        """Return True if the column holds integers, booleans or half-precision floats; `numbers` converts them."""
+        """Return True if the column holds integers, booleans or half-precision floats, which `numbers` converts."""
         return is_converted(self.arrays[index])
 
     def numbers(self, index: int, rows: Any) -> Floats:
-        """Return some rows of a column as floats; `rows` is a slice or an array of positions."""
+        """Return some rows of a column as floats; `rows` is a slice or an array of row indices."""
         return numbers_of(self.column(index)[rows], self.name(index))
 
     def is_categorical(self, index: int) -> bool | None:
@@ -120,30 +120,30 @@ class Table:
         raise NotImplementedError
 
     def categorical_by_type(self) -> list[bool | None]:
-        """Return the result of `is_categorical` for each column."""
+        """Return a list with the result of `is_categorical` for each column."""
         return [self.array is None and self.is_categorical(index) for index in range(len(self))]
 
     def categorical_columns(self, comm: Comm = LOCAL) -> list[bool]:
-        """Return which columns are categorical: by their type on any rank, or because they are empty on all ranks."""
-        return [kind is not False for kind in joined_kinds(comm.allgather(self.categorical_by_type()))]
+        """Return a flag for each column: True if it is categorical on any rank, or empty on all ranks."""
+        return [kind is not False for kind in join_categorical_flags(comm.allgather(self.categorical_by_type()))]
 
-    def kinds(self, index: int) -> set[type]:
-        """Return the types of the objects of a column that are not missing."""
+    def value_types(self, index: int) -> set[type]:
+        """Return the set of types of the values of a column that are not missing."""
         try:
             values = self.read(index).values
         except TypeError:  # an object without a hash
             values = list(self.arrays[index])
         return {type(value) for value in values if not is_missing(value)}
 
-    def is_of_words(self, index: int) -> bool | None:
-        """Return True if the objects of a column are strings or booleans, or None if all are missing."""
+    def holds_words(self, index: int) -> bool | None:
+        """Return True if all objects of a column are booleans or any is a string; None if all are missing."""
         if parts_to_learn(self.arrays[index]):
             return False
-        kinds = self.kinds(index)
-        return any(issubclass(kind, str) for kind in kinds) or kinds <= {bool, np.bool_} if kinds else None
+        types = self.value_types(index)
+        return any(issubclass(kind, str) for kind in types) or types <= {bool, np.bool_} if types else None
 
     def matched(self, names: list[Any] | None) -> Table:
-        """Return the table with its columns in the order of these names, if both have names."""
+        """Return the table with its columns in the order of these names; unchanged if either has no names."""
         return self
 
     def parts(self) -> Iterator[tuple[int, Table]]:
@@ -151,7 +151,10 @@ class Table:
         yield 0, self
 
     def declared_values(self) -> list[Any]:
-        """Return the values that the dtype of each column declares; arrays and tables in batches declare none."""
+        """Return the list of values that the dtype of each column declares, or None for a column that declares none.
+
+        The result is empty for arrays and for tables that are read in parts.
+        """
         if self.names is None or self.is_read_in_parts:
             return []
         return [
@@ -160,11 +163,11 @@ class Table:
         ]
 
     def value_at(self, row: int, index: int) -> Any:
-        """Return a single value."""
+        """Return a single value as a Python object."""
         return cells_of(self.column(index))[row]
 
     def as_given(self, X: Any) -> Any:
-        """Return the opened form of the table that was passed as `X` for estimators that read it themselves."""
+        """Return the table in the library and format of `X`, the object it was opened from, for other estimators."""
         return self.native
 
     @property
@@ -173,32 +176,32 @@ class Table:
         return False
 
     def dates(self) -> dict[int, tuple[str, ...]]:
-        """Return the columns of dates in a table with names, each with the parts that may be informative."""
-        parts = map(parts_to_learn, self._columns_of_any_type())
+        """Return the indices of date columns, each with the date parts that may be informative; empty without names."""
+        parts = map(parts_to_learn, self._columns_unless_numbers())
         return {index: part_names for index, part_names in enumerate(parts) if part_names}
 
     def lists(self) -> set[int]:
-        """Return the columns of lists, such as embeddings, in a table with names."""
-        return {index for index, column in enumerate(self._columns_of_any_type()) if holds_lists(column)}
+        """Return the indices of columns of lists, such as embeddings; empty for tables without names."""
+        return {index for index, column in enumerate(self._columns_unless_numbers()) if holds_lists(column)}
 
-    def _columns_of_any_type(self) -> list[Any]:
-        """Return the columns of a table with names, unless all of them are numbers."""
+    def _columns_unless_numbers(self) -> list[Any]:
+        """Return the columns, or an empty list if the table has no names or holds only numbers."""
         return [] if self.names is None or self.array is not None or self.block is not None else self.arrays
 
     def days(self, index: int) -> Floats:
         """Return a column that held dates in `fit` as days since 1970; an array may already hold the days."""
         return numbers_of(self.column(index), self.name(index))
 
-    def with_rows(self, fewest: int = 1) -> Table:
-        """Return the table; raise scikit-learn's ValueError if it has fewer than `fewest` rows or no columns."""
+    def require_rows(self, min_rows: int = 1) -> Table:
+        """Return the table; raise scikit-learn's ValueError if it has fewer than `min_rows` rows or no columns."""
         shape = self.n_rows, len(self)
-        for count, needed, what in zip(shape, (fewest, 1), ("sample(s)", "feature(s)"), strict=True):
+        for count, needed, what in zip(shape, (min_rows, 1), ("sample(s)", "feature(s)"), strict=True):
             if count < needed:
                 raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required.")
         return self
 
     def large_integers(self) -> list[bool]:
-        """Return which columns hold integers that floats cannot represent exactly."""
+        """Return a flag for each column: True if it holds integers that floats cannot represent exactly."""
         if self.array is not None and (self.block is None or not has_large_numbers(self.block)):
             return [False] * len(self)
         return [has_large_integers(column) for column in self.arrays]
@@ -206,7 +209,7 @@ class Table:
     def chosen_columns(
         self, categorical_features: Any, comm: Comm = LOCAL, *, exact_integers: bool = False
     ) -> NDArray[np.bool_]:
-        """Return which columns are categorical on any rank according to the parameter `categorical_features`.
+        """Return a mask of the columns that are categorical by the parameter `categorical_features`, on any rank.
 
         With `exact_integers`, "from_dtype" also selects integer columns that floats cannot represent exactly.
         """
@@ -225,7 +228,7 @@ class Table:
         return chosen
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return the sorted categories of each column, or None for columns that are not requested."""
+        """Return the sorted categories of the requested columns, and None for all other columns."""
         categories: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
@@ -235,11 +238,11 @@ class Table:
         return categories
 
     def category_orders(self, index: int) -> list[list[Any]]:
-        """Return the different orders that the parts of the table declare for the categories of a column."""
+        """Return the distinct category orders that the column, or parts of it, declare."""
         return [order for order in [ordered_values(self.arrays[index])] if order is not None]
 
     def joined_categories(self, parts: list[list[list[Any] | None]]) -> list[list[Any] | None]:
-        """Return the sorted categories of each column in the whole table, joined from the categories of all parts."""
+        """Return the sorted categories of each column, joined from the lists for each part; None for other columns."""
 
         def joined(index: int) -> list[Any]:
             return sorted_categories([value for part in parts for value in part[index] or []], self.name(index))
@@ -262,7 +265,7 @@ class Table:
         return is_coded or index in self._factorized
 
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
-        """Write the position of each row's value among the categories to `out`.
+        """Write the position of the value of each row among the categories to `out`.
 
         `marks` holds the codes of missing values, of unseen categories and of the first category.
         """
@@ -271,7 +274,7 @@ class Table:
         codes, values, _ = column
         self._factorized.pop(index, None)
         new_codes = (
-            _places_in_order(values, categories, missing, first) if FEW * len(values) < len(categories) else [None]
+            _search_positions(values, categories, missing, first) if FEW * len(values) < len(categories) else [None]
         )
         if None in new_codes:
             position: dict[Any, float | None] = {category: code for code, category in enumerate(categories, first)}
@@ -288,7 +291,7 @@ class Table:
         map_codes(codes, table, out)
 
     def read(self, index: int) -> Factorized:
-        """Return a factorized column, which is cached."""
+        """Return a column as codes and distinct values; the result is cached."""
         if index not in self._factorized:
             column = self.arrays[index]
             is_date = bool(parts_to_learn(column))
@@ -296,10 +299,11 @@ class Table:
         return self._factorized[index]
 
     def _factorize(self, index: int) -> Factorized:
+        """Return a column that does not hold dates as codes and distinct values."""
         return factorize(self.arrays[index])
 
     def categories_of(self, index: int) -> Factorized:
-        """Return a factorized column; raise a descriptive TypeError if a value is not hashable."""
+        """Return a column as codes and distinct values; raise TypeError that names the row of an unhashable value."""
         try:
             return self.read(index)
         except TypeError as error:
@@ -313,8 +317,8 @@ class Table:
         return repr(self.names[index]) if self.names else str(index)
 
 
-def _places_in_order(values: list[Any], categories: list[Any], missing: float, first: int) -> list[float | None]:
-    """Return the positions of a few values among many sorted categories, or None for values that are not found."""
+def _search_positions(values: list[Any], categories: list[Any], missing: float, first: int) -> list[float | None]:
+    """Return the positions of a few values among many sorted categories, or None for each value that is not there."""
     positions: list[float | None] = []
     for value in values:
         if is_missing(value):
@@ -336,7 +340,7 @@ def is_converted(column: Any) -> bool:
 
 
 def column_positions(parameter: str, selection: Any, names: list[Any] | None, n_features: int) -> list[int]:
-    """Return the positions of the columns that a parameter selects by names, positions or a mask."""
+    """Return the indices of the columns that a parameter selects by names, indices or a mask."""
     columns = ColumnLookup(n_features, names)
     if columns.is_name(selection) or isinstance(selection, str) or not hasattr(selection, "__iter__"):
         return [columns.position(parameter, selection)]
@@ -350,14 +354,14 @@ def column_positions(parameter: str, selection: Any, names: list[Any] | None, n_
     return [columns.position(parameter, item) for item in items]
 
 
-def joined_kinds(parts: Sequence[Sequence[bool | None]]) -> list[bool | None]:
-    """Return which columns are categorical in any part of a table."""
+def join_categorical_flags(parts: Sequence[Sequence[bool | None]]) -> list[bool | None]:
+    """Return the `is_categorical` flag of each column from its flags in parts: True if any is True, None if all are."""
     several = zip(*parts, strict=True) if len(parts) > 1 else ()
     return [None if set(kinds) == {None} else any(kinds) for kinds in several] or [*parts[0]]
 
 
-def joined_dates(parts: Sequence[dict[int, tuple[str, ...]]]) -> dict[int, tuple[str, ...]]:
-    """Return the date columns of any part of a table, each with the longest list of date parts."""
+def join_dates(parts: Sequence[dict[int, tuple[str, ...]]]) -> dict[int, tuple[str, ...]]:
+    """Return the date columns of all parts by index, each with the longest list of date parts in any part."""
     longest: dict[int, tuple[str, ...]] = {}
     for part in parts:
         longest |= {index: names for index, names in part.items() if len(names) > len(longest.get(index, ()))}
@@ -391,7 +395,7 @@ class ArrayTable(Table):
     def is_categorical(self, index: int) -> bool | None:
         """Return True if the column is categorical by its type."""
         kind = self.source.dtype.kind
-        return self.is_of_words(index) if kind == "O" else kind in "UT"
+        return self.holds_words(index) if kind == "O" else kind in "UT"
 
     @property
     def holds_objects(self) -> bool:
@@ -403,7 +407,10 @@ class ArrayTable(Table):
         return self.source
 
     def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
-        """Return selected rows in C order, copied block by block so that Ctrl-C is handled promptly."""
+        """Return the rows at these indices in C order, copied in blocks so that Ctrl-C is handled promptly.
+
+        If `narrows` is True, the copy has the type that `narrow_dtype` returns.
+        """
         X = self.source
         if not isinstance(X, np.ndarray) or X.ndim != 2:
             return X[rows]
@@ -413,11 +420,11 @@ class ArrayTable(Table):
         return out
 
     def select(self, columns: list[int]) -> Any:
-        """Return selected columns as an array."""
+        """Return the columns at these indices as an array."""
         return self.source[:, columns]
 
     def with_numbers(self, values: NDArray[np.float64], names: list[str]) -> Any:
-        """Return the rows with numeric columns inserted before their columns."""
+        """Return an array with numeric columns, of shape (n_rows, n), inserted before the columns of the table."""
         X = self.source
         out = np.empty((len(X), values.shape[1] + X.shape[1]), np.result_type(values, X))
         for rows in row_blocks(*out.shape):
@@ -432,7 +439,7 @@ class SparseTable(ArrayTable):
     block: Any = None
 
     def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
-        """Return selected rows in the same format if it supports that, otherwise as CSR, with the memory limits."""
+        """Return the rows at these indices in the same format, or as CSR, with the memory limits of the table."""
         rows_of = self.source if hasattr(self.source, "__getitem__") else self.source.tocsr()
         return with_limits(rows_of[rows], self.source)
 
@@ -456,14 +463,14 @@ class SparseTable(ArrayTable):
 
 
 def table_over(X: Any) -> Any:
-    """Return a table over a frame, an array or a sparse matrix without checks."""
+    """Return a Table over a frame, an array or a sparse matrix, without checks."""
     if is_frame(X):
         return table_from_frame(X)
     return SparseTable(X) if sparse.issparse(X) else ArrayTable(X)
 
 
 def concatenated(parts: Sequence[Any]) -> Any:
-    """Return the rows of arrays, or of sparse matrices, as one array or CSR matrix."""
+    """Return the rows of several arrays as one array, or of sparse matrices as one CSR matrix."""
     if table_over(parts[0]).is_sparse:
         return sparse.vstack(parts, format="csr")
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
@@ -472,7 +479,7 @@ def concatenated(parts: Sequence[Any]) -> Any:
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Return slices of rows that are copied at a time."""
+    """Return consecutive slices of rows, each with about 2**20 values, to copy at a time."""
     step = max(1, _COPIED // max(1, n_columns))
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
@@ -489,7 +496,7 @@ def is_plain(X: Any) -> bool:
 
 
 def ready_array(array: NDArray[Any] | None) -> NDArray[Any] | None:
-    """Return an array if the engine can read it without conversion, or None."""
+    """Return an array if the engine can read it without conversion, otherwise None."""
     return array if array is not None and array.dtype in FLOATS and array.flags.aligned else None
 
 
@@ -498,11 +505,11 @@ def converted(array: NDArray[Any]) -> Any:
     return in_blocks(ConvertedRows.of_array(array))
 
 
-def table_from_array(X: Any, owner: str, fewest: int = 1) -> ArrayTable:
+def table_from_array(X: Any, owner: str, min_rows: int = 1) -> ArrayTable:
     """Return a table over an array, a sequence or a sparse matrix; raise ValueError if it has too few rows."""
     if is_plain(X):
         return ArrayTable(X)
-    array = checked_array(X, owner, fewest)
+    array = checked_array(X, owner, min_rows)
     return SparseTable(canonical(array)) if sparse.issparse(array) else ArrayTable(np.asarray(array))
 
 
@@ -524,8 +531,8 @@ def is_frame(X: Any) -> bool:
     return isinstance(X, kinds) or _is_pandas(X) or nw.dependencies.is_into_dataframe(X)
 
 
-def _is_of_nothing(column: Any) -> bool:
-    """Return True if a column has the null type, which narwhals does not know."""
+def _has_null_type(column: Any) -> bool:
+    """Return True if a column has the null type, which narwhals does not support."""
     if column.dtype != nw.Unknown:
         return False
     native = column.to_native()
@@ -533,6 +540,7 @@ def _is_of_nothing(column: Any) -> bool:
 
 
 def _is_pandas(frame: Any) -> bool:
+    """Return True for a pandas DataFrame."""
     pandas = nw.dependencies.get_pandas()
     return pandas is not None and isinstance(frame, pandas.DataFrame)
 
@@ -544,13 +552,14 @@ def table_from_frame(frame: Any) -> Table:
     is_wrapped = not _is_pandas(frame)
     native = nw.to_native(frame, pass_through=True) if is_wrapped else frame
     if is_wrapped and not _is_pandas(native):
-        return _table_of_others(native)
+        return _open_other_frame(native)
     if not native.columns.is_unique:
         raise same_names(native.columns[native.columns.duplicated()][0])
     return PandasTable(native, index_values(native.columns))
 
 
-def _table_of_others(frame: Any) -> FrameTable:
+def _open_other_frame(frame: Any) -> FrameTable:
+    """Return a FrameTable over a frame that is not from pandas; raise ValueError for duplicate names."""
     try:
         opened = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
@@ -593,11 +602,11 @@ class FrameTable(Table):
         return frame.with_columns(*series).select([*(one.name for one in series), *frame.columns]).to_native()
 
     def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
-        """Return selected rows as a frame of the same library."""
+        """Return the rows at these indices as a frame of the same library; `narrows` is as in `rows_of_frame`."""
         return rows_of_frame(self.native, rows, narrows)
 
     def select(self, columns: list[int]) -> Any:
-        """Return selected columns as a frame of the same library."""
+        """Return the columns at these indices as a frame of the same library."""
         return nw.from_native(self.native, eager_only=True)[:, columns].to_native()
 
     @cached_property
@@ -637,8 +646,8 @@ class FrameTable(Table):
         """Return True if the column is categorical by its type, or None if its type does not show it."""
         column = self.column(index)
         if column.dtype == nw.Object:
-            return self.is_of_words(index)
-        return None if _is_of_nothing(column) else column.dtype in _CATEGORICAL
+            return self.holds_words(index)
+        return None if _has_null_type(column) else column.dtype in _CATEGORICAL
 
     def days(self, index: int) -> Floats:
         """Return a column that held dates in `fit` as days since 1970."""
@@ -648,25 +657,29 @@ class FrameTable(Table):
         return days_of_series(nw.from_native(self._series[index], series_only=True), self.name(index))
 
     def matched(self, names: list[Any] | None) -> Table:
-        """Return the table with its columns in the order of these names; other columns are dropped."""
+        """Return the table with its columns in the order of these names; other columns are dropped.
+
+        Raises ValueError if a name is missing.
+        """
         if names is None or self.names is None or self.names == names:
             return self
         position = {name: index for index, name in enumerate(self.names)}
         if missing := [name for name in names if name not in position]:
             fit_names = set(names)
             message = "The feature names should match those that were passed during fit.\n"
-            message += _listed(
+            message += _format_names(
                 "Feature names unseen at fit time:", [name for name in position if name not in fit_names]
             )
-            raise ValueError(message + _listed("Feature names seen at fit time, yet now missing:", missing))
+            raise ValueError(message + _format_names("Feature names seen at fit time, yet now missing:", missing))
         return table_from_frame(self.select([position[name] for name in names]))
 
 
-def _listed(title: str, names: list[Any], most: int = 5) -> str:
+def _format_names(title: str, names: list[Any], max_shown: int = 5) -> str:
+    """Return a title and the first names, one a line, for an error message; an empty text without names."""
     if not names:
         return ""
     shown = sorted(name if isinstance(name, str) else repr(name) for name in names)
-    return "\n- ".join([title, *shown[:most], *(["..."] if len(shown) > most else [])]) + "\n"
+    return "\n- ".join([title, *shown[:max_shown], *(["..."] if len(shown) > max_shown else [])]) + "\n"
 
 
 class PandasTable(FrameTable):
@@ -676,7 +689,7 @@ class PandasTable(FrameTable):
         super().__init__(source, names)
         # Creating a Series takes 10 microseconds, more than reading the values of a small table. The private method of
         # pandas avoids it; if a release of pandas lacks the method, Series are created.
-        self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._made_column)
+        self._take: Callable[[int], Any] = getattr(source, "_get_column_array", self._column_array)
         self._numbers: dict[int, AnyColumn] = {}
 
     @cached_property
@@ -699,7 +712,7 @@ class PandasTable(FrameTable):
 
     @cached_property
     def _kind(self) -> str | None:
-        """The kind of the NumPy dtype that all columns share, if it is numeric or boolean, or None."""
+        """Return the kind of the NumPy dtype that all columns share, if it is numeric or boolean, otherwise None."""
         n_columns = len(self)
         first = self._take(0).dtype if n_columns else None
         if not isinstance(first, np.dtype) or first.kind not in "fbiu":
@@ -708,12 +721,14 @@ class PandasTable(FrameTable):
         types = self.source.dtypes.tolist() if n_columns > _MANY else [column.dtype for column in self._columns]
         return first.kind if all(dtype == first for dtype in types) else None
 
-    def _made_column(self, index: int) -> Any:
+    def _column_array(self, index: int) -> Any:
+        """Return a column of the frame as a NumPy array or an extension array."""
         column = self.source.iloc[:, index]
         return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
 
     @cached_property
     def _columns(self) -> list[Any]:
+        """Return the columns as NumPy arrays or extension arrays."""
         return list(map(self._take, range(len(self))))
 
     @cached_property
@@ -740,7 +755,7 @@ class PandasTable(FrameTable):
         """Return True if the column is categorical by its type, or None if its type does not show it."""
         array = self.arrays[index]
         if isinstance(array.dtype, np.dtype):  # faster than asking narwhals
-            return self.is_of_words(index) if array.dtype.kind == "O" else array.dtype.kind == "b"
+            return self.holds_words(index) if array.dtype.kind == "O" else array.dtype.kind == "b"
         if _numpy_type(array) is not None:
             return False
         return array.dtype.name in _TEXTS or array.dtype.name == "category" or super().is_categorical(index)
@@ -757,6 +772,7 @@ class PandasTable(FrameTable):
         return super().numbers(index, rows) if numbers is None else numbers_of(numbers, self.name(index))
 
     def _factorize(self, index: int) -> Factorized:
+        """Return a column that does not hold dates as codes and distinct values."""
         return factorize_array(self.arrays[index], lambda: self._series[index])
 
 
@@ -767,7 +783,7 @@ def _numpy_type(array: Any) -> np.dtype | None:
 
 
 def _numbers_of_array(array: Any) -> NDArray[Any] | None:
-    """Return a numeric column of a pandas frame as a NumPy array with NaN for missing values; None for other types."""
+    """Return a numeric pandas column as a NumPy array with NaN for missing values, or None for other types."""
     dtype = _numpy_type(array)
     if dtype is None:
         return None

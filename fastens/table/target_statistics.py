@@ -49,13 +49,14 @@ class _Smoothing:
     prior: float
 
 
-def _smoothing(sums: Array) -> _Smoothing:
-    """Estimate the prior weight from the variance between and within categories (empirical Bayes, Efron & Morris 1975).
+def _fit_prior(sums: Array) -> _Smoothing:
+    """Return the smoothing of category means by empirical Bayes (Efron & Morris 1975) from sums by category.
 
-    Both variances are estimated by a one-way analysis of variance with unequal groups; `sums` come from
-    `category_sums`. Categories with a single row do not contribute to the variance within. The prior is infinite, and
-    the column constant, unless the ratio of the two mean squares exceeds 1 by more than `_STANDARD_ERRORS`. Otherwise,
-    a column with nearly as many categories as rows would encode noise.
+    The weight of the prior follows from the variances between and within categories, which are estimated by a one-way
+    analysis of variance with unequal groups; `sums` come from `category_sums`. Categories with a single row do not
+    contribute to the variance within. The prior is infinite, and the column constant, unless the ratio of the two mean
+    squares exceeds 1 by more than `_STANDARD_ERRORS`. Otherwise, a column with nearly as many categories as rows would
+    encode noise.
     """
     total, square, weight = sums[sums[:, 2] > 0].T
     all_rows = weight.sum()
@@ -82,11 +83,14 @@ class Terms:
     n: int
 
     def counts(self, part: Any) -> Any:
-        """Return the counts of the terms as a CSR matrix."""
+        """Return the counts of the terms in a part of the encoded rows as a CSR matrix of shape (n_rows, n_terms)."""
         return sparse.csr_matrix(part[:, self.first : self.first + self.n])
 
-    def scored(self, part: Any, scores: Array, fold: NDArray[np.integer]) -> Array:
-        """Return the sum of the term scores of each text, given the fold of each row; shape (n_targets, n_rows)."""
+    def sum_scores(self, part: Any, scores: Array, fold: NDArray[np.integer]) -> Array:
+        """Return the sum of the term scores of each text, of shape (n_targets, n_rows), NaN for missing texts.
+
+        `scores` has shape (n_terms, n_folds, n_targets), and `fold` holds the fold of each row.
+        """
         counts, n_rows = self.counts(part), part.shape[0]
         rows = np.repeat(np.arange(n_rows), np.diff(counts.indptr))
         term_scores = counts.data[:, None] * scores[counts.indices, fold[rows]]
@@ -123,9 +127,9 @@ class Targets:
     weights_before_classes: Array | None = None
 
     def scaled(self) -> Targets:
-        """Return the targets with fractional weights scaled to a mean of 1.
+        """Return the targets with weights divided by their mean, unless all weights are integers.
 
-        If the sample weights are integers, the mean is taken over copies.
+        If class weights made integer sample weights fractional, the total weight becomes the number of copies.
         """
         weights, before_classes, comm = self.weights, self.weights_before_classes, self.comm
         if weights is None:
@@ -141,8 +145,8 @@ class Targets:
             )
         return replace(self, weights=weights * (exact_sum(before_classes, comm) / exact_sum(weights, comm)))
 
-    def near_0(self) -> Targets:
-        """Return the targets minus the middle of their range if this is far from zero; the subtraction is exact."""
+    def centred(self) -> Targets:
+        """Return the targets minus the middle of their range if it is far from zero; the subtraction is exact."""
         highest, minus_lowest = self.values.max(axis=1, initial=-np.inf), -self.values.min(axis=1, initial=np.inf)
         high, minus_low = np.split(np.array(max_floats(self.comm, *highest, *minus_lowest)) / 2, 2)
         middle, half_range = high - minus_low, high + minus_low
@@ -150,7 +154,7 @@ class Targets:
         return replace(self, values=self.values - centre[:, None]) if centre.any() else self
 
     def sums(self, column: Array) -> Array:
-        """Return the sums of `category_sums` over all ranks, shape (n_targets, n_categories, 3)."""
+        """Return `category_sums` of a column over all ranks as an array of shape (n_targets, n_categories, 3)."""
         n_categories = np.array([int(np.fmax.reduce(column, initial=-1)) + 1], dtype=np.int64)
         self.comm.allreduce_max(n_categories)
 
@@ -161,13 +165,13 @@ class Targets:
         return chain_sum(self.comm, np.zeros((len(self.values), n_categories[0], 3)), add)
 
     def folds(self, seed: int) -> NDArray[np.uint8]:
-        """Return the fold of each row."""
+        """Return the fold of each row of this rank, drawn at random from `seed`."""
         n_own = self.values.shape[1]
         first, n_rows = first_row(self.comm, n_own)
         return random_stream(seed, 0).integers(0, N_FOLDS, n_rows, dtype=np.uint8)[first : first + n_own]
 
     def _add_terms(self, X: Any, terms: Sequence[Terms], fold: NDArray[np.uint8], weights: Array, sums: Array) -> None:
-        """Add the sums of the targets for each term and fold, followed by the number of copies."""
+        """Add the sums of the targets, then the number of copies, to sums[term, fold] for each term and fold."""
         for start, part in own_parts(X):
             of_part = slice(start, start + part.shape[0])
             for text_terms, first in zip(terms, np.cumsum([0, *(each.n for each in terms)]), strict=False):
@@ -180,7 +184,7 @@ class Targets:
                     np.add.at(sums[..., target], term_and_fold, copies * values[of_part][rows])
 
     def term_scores(self, X: Any, terms: Sequence[Terms], fold: NDArray[np.uint8]) -> list[Array]:
-        """Return the smoothed mean target of each term minus the overall mean, for each text column.
+        """Return the smoothed mean target of each term minus the overall mean, as an array for each text column.
 
         The shape is (n_terms, N_FOLDS + 1, n_targets): means over the rows outside each fold, and last over all rows.
         """
@@ -210,14 +214,17 @@ class Targets:
         return out
 
     def ordered(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
-        """Return the smoothed category means of each row over the rows before it in a random order."""
+        """Return the smoothed category means of each row over the rows before it in a random order.
+
+        The shape is (n_targets, n_rows).
+        """
 
         def of_all(column: Array, targets: Array, weights: Array | None) -> Array:
             order = random_stream(seed, 0).permutation(len(column))
             out = np.empty(targets.shape)
             for target, prior, of_rows in zip(targets, smoothing, out, strict=True):
-                room = np.zeros((sums.shape[1], 2))
-                ordered_means(column, target, weights, order, prior.mean, prior.prior, room, of_rows)
+                workspace = np.zeros((sums.shape[1], 2))
+                ordered_means(column, target, weights, order, prior.mean, prior.prior, workspace, of_rows)
             return out
 
         return of_whole(self.comm, of_all, column, self.values, self.weights)
@@ -227,7 +234,7 @@ class TargetStatistics:
     """Target encoder with smoothed category means, for some columns of a table and one or several targets.
 
     The means of the first target replace the column. The means of further targets become columns at the end, followed
-    by the scores of texts. Targets that are far from zero are centred first; see `Targets.near_0`.
+    by the scores of texts. Targets that are far from zero are centred first; see `Targets.centred`.
 
     Parameters
     ----------
@@ -310,7 +317,7 @@ class TargetStatistics:
         TargetStatistics, row source of shape (n_rows, n_features + (n_targets - 1) * n_columns + n_targets * n_texts)
             The encoder, and the encoded training rows.
         """
-        targets, n_targets = targets.near_0().scaled(), len(targets.values)
+        targets, n_targets = targets.centred().scaled(), len(targets.values)
         encoded = np.empty((n_targets, len(columns), X.shape[0]))
         for start, part in own_parts(X) if columns else ():
             encoded[0, :, start : start + part.shape[0]] = dense(part[:, columns]).T
@@ -318,8 +325,8 @@ class TargetStatistics:
         for index in range(len(columns)):
             column = encoded[0, index].copy()
             sums = targets.sums(column)
-            smoothing = [_smoothing(target_sums) if len(target_sums) else _Smoothing(0.0, 1.0) for target_sums in sums]
-            means.append(np.column_stack(list(map(_means, sums, smoothing))))
+            smoothing = [_fit_prior(target_sums) if len(target_sums) else _Smoothing(0.0, 1.0) for target_sums in sums]
+            means.append(np.column_stack(list(map(_category_means, sums, smoothing))))
             has_missing = is_any(targets.comm, bool(np.isnan(column).any()))
             fill[index] = np.nan if has_missing else [each.mean for each in smoothing]
             of_others = targets.ordered if method == "ordered" else targets.of_other_folds
@@ -333,11 +340,11 @@ class TargetStatistics:
             for text_terms, text_scores, out in zip(
                 terms, scores, of_texts.reshape(-1, n_targets, X.shape[0]), strict=True
             ):
-                out[:, rows] = text_terms.scored(part, text_scores, fold[rows])
-        return statistics, statistics._put(X, encoded, of_texts)
+                out[:, rows] = text_terms.sum_scores(part, text_scores, fold[rows])
+        return statistics, statistics._insert_encodings(X, encoded, of_texts)
 
     def transform(self, X: Any) -> Any:
-        """Return encoded rows for prediction."""
+        """Return rows of category positions with their encodings, for prediction; row sources are encoded lazily."""
         if isinstance(X, RowSource):
             return MappedRows(X, lambda _, part: self.transform(part), len(self.column_of(X.shape[1])))
         n_rows = X.shape[0]
@@ -351,21 +358,25 @@ class TargetStatistics:
             encoded[:, index] = row_means
         all_rows = np.zeros(n_rows, dtype=np.intp)
         pairs = zip(self.terms, self.scores, strict=True)
-        of_texts = [text_terms.scored(X, scores[:, None], all_rows) for text_terms, scores in pairs]
-        return self._put(X, encoded, np.concatenate(of_texts) if of_texts else np.empty((0, n_rows)))
+        of_texts = [text_terms.sum_scores(X, scores[:, None], all_rows) for text_terms, scores in pairs]
+        return self._insert_encodings(X, encoded, np.concatenate(of_texts) if of_texts else np.empty((0, n_rows)))
 
-    def _put(self, X: Any, encoded: Array, of_texts: Array) -> Any:
+    def _insert_encodings(self, X: Any, encoded: Array, text_scores: Array) -> Any:
+        """Return rows with encoded columns replaced by the first target, and further targets and texts appended.
+
+        `encoded` has shape (n_targets, n_columns, n_rows), and `text_scores` (n_targets * n_texts, n_rows).
+        """
         n_rows, n_features = X.shape
         if isinstance(X, RowSource):
 
             def put(start: int, part: Any) -> Any:
                 rows = slice(start, start + part.shape[0])
-                return self._put(part, encoded[:, :, rows], of_texts[:, rows])
+                return self._insert_encodings(part, encoded[:, :, rows], text_scores[:, rows])
 
             return MappedRows(X, put, len(self.column_of(n_features)))
         # The columns of further targets are grouped by encoded column, in the order of `column_of`.
         n_more = len(self.columns) * (self.n_targets - 1)
-        more = np.hstack([encoded[1:].transpose(2, 1, 0).reshape(n_rows, n_more), of_texts.T])
+        more = np.hstack([encoded[1:].transpose(2, 1, 0).reshape(n_rows, n_more), text_scores.T])
         if sparse.issparse(X):
             n_first = max(self.columns, default=-1) + 1
             first = X[:, :n_first].toarray()
@@ -378,7 +389,7 @@ class TargetStatistics:
         return out
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as arrays for saving."""
+        """Return the encoder as named arrays for saving."""
         texts = {
             "terms": np.array([(each.length, each.first, each.n) for each in self.terms], dtype=np.int64),
             "term_scores": np.concatenate([np.empty((0, self.n_targets)), *self.scores]),
@@ -408,7 +419,7 @@ class TargetStatistics:
         return cls(columns.tolist(), means, fill, [Terms(*row) for row in terms.tolist()], by_text)
 
 
-def _means(sums: Array, smoothing: _Smoothing) -> Array:
+def _category_means(sums: Array, smoothing: _Smoothing) -> Array:
     """Return the smoothed mean of each category, or NaN for categories without rows."""
     total, weight = sums[:, 0], sums[:, 2]
     if np.isinf(smoothing.prior):

@@ -55,7 +55,7 @@ def check_weights(
         raise ValueError(f"{name} must be finite and non-negative; got {bad}.")
     if not is_any(comm, bool(weight.any())):
         raise ValueError(f"{name} must have at least one positive weight; all of them are zero.")
-    return _in_range(weight, comm=comm)
+    return _scaled_into_range(weight, comm=comm)
 
 
 def weights_to_count(
@@ -144,7 +144,7 @@ def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[
     return y[rows], predicted[rows], weight[rows]
 
 
-def _in_range(
+def _scaled_into_range(
     weight: NDArray[np.float64], exponents: NDArray[np.integer] | int = 0, comm: Comm = LOCAL
 ) -> NDArray[np.float64]:
     """Return ``weight * 2**exponents``, scaled by a power of two if the largest weight is out of range.
@@ -152,9 +152,9 @@ def _in_range(
     Positive weights stay positive.
     """
     present = weight > 0
-    tops = (np.frexp(weight)[1] + exponents)[present]
-    top = int(max_floats(comm, float(tops.max(initial=_MIN_EXPONENT)))[0])
-    shift = int(np.clip(top, -_MAX_BITS, _MAX_BITS)) - top
+    value_exponents = (np.frexp(weight)[1] + exponents)[present]
+    max_exponent = int(max_floats(comm, float(value_exponents.max(initial=_MIN_EXPONENT)))[0])
+    shift = int(np.clip(max_exponent, -_MAX_BITS, _MAX_BITS)) - max_exponent
     if shift or np.ndim(exponents):
         weight = np.ldexp(weight, exponents + shift)
     (largest,) = max_floats(comm, float(weight.max(initial=0.0)))
@@ -164,19 +164,19 @@ def _in_range(
 def multiplied(
     weight: NDArray[np.float64] | None, factors: NDArray[np.float64] | None, comm: Comm = LOCAL
 ) -> NDArray[np.float64] | None:
-    """Return the product of weights and factors without overflow; None stands for ones."""
+    """Return the product of row weights and factors, scaled to avoid overflow; None stands for ones."""
     if factors is None:
         return weight
     if weight is None:
-        return _in_range(factors, comm=comm)
+        return _scaled_into_range(factors, comm=comm)
     (fraction, exponents), (of_factor, more) = np.frexp(weight), np.frexp(factors)
-    return _in_range(fraction * of_factor, exponents + more, comm)
+    return _scaled_into_range(fraction * of_factor, exponents + more, comm)
 
 
 def as_multiples(
     factors: NDArray[np.float64], weight: NDArray[np.float64] | None, n_bits: int, comm: Comm = LOCAL
 ) -> NDArray[np.float64]:
-    """Return row factors rounded to multiples of a power of two, so that sums of products are exact.
+    """Return row factors rounded to multiples of a power of two, so that sums of weighted factors are exact.
 
     The unit is chosen so that the mean is about ``2**n_bits`` units. A row with an integer weight then equals copies of
     the row exactly. The factors are returned unchanged if the weights are not integers, or if the smallest factor is
@@ -198,12 +198,12 @@ def as_multiples(
 
 
 def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArray[np.float64] | None:
-    """Return the weights, or None if all of them are 1, because a fit without weights is faster."""
+    """Return the weights, or None if all of them are 1 on all ranks, because fits without weights are faster."""
     return weight if weight is not None and is_any(comm, not (weight == 1).all()) else None
 
 
-def _totals(index: NDArray[np.intp], n_classes: int, weight: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
-    """Return the total weight of each class, summed as integers so that it does not depend on the order of the rows."""
+def _class_sum(index: NDArray[np.intp], n_classes: int, weight: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
+    """Return the total weight of each class over all ranks; integer sums make it independent of the order of rows."""
     if not is_any(comm, not are_copies(weight)):
         return chain_sum(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, index, weight))
     largest = np.zeros(n_classes)
@@ -222,9 +222,9 @@ def class_factors(
     weight: NDArray[np.float64] | None,
     comm: Comm = LOCAL,
 ) -> NDArray[np.float64]:
-    """Return the factor of each class: "balanced" equalises the total weights, a dict maps labels to factors."""
+    """Return the factor of each class from `class_weight`: "balanced" equalises the totals, a dict maps labels."""
     if isinstance(class_weight, str) and class_weight == "balanced":
-        totals = _totals(y.astype(np.intp), classes.size, np.ones(len(y)) if weight is None else weight, comm)
+        totals = _class_sum(y.astype(np.intp), classes.size, np.ones(len(y)) if weight is None else weight, comm)
         return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights by class; got {class_weight!r}.")
@@ -235,7 +235,7 @@ def class_factors(
     factors = [class_weight.get(label, 1.0) for label in labels]
     if not all(map(POSITIVE.holds, factors)):
         raise ValueError(f"class_weight must hold finite numbers greater than 0; got {dict(class_weight)!r}.")
-    return _in_range(np.array(factors, dtype=np.float64))
+    return _scaled_into_range(np.array(factors, dtype=np.float64))
 
 
 class TrainingData(NamedTuple):
@@ -254,7 +254,7 @@ class TrainingData(NamedTuple):
 
     @classmethod
     def of_target(cls, y: NDArray[Any], sample_weight: Any, comm: Comm = LOCAL) -> TrainingData:
-        """Return the targets and weights of the rows whose weight is not zero."""
+        """Return training data without a table: the targets and weights of the rows whose weight is not zero."""
         if not is_any(comm, len(y) > 0):
             raise ValueError(f"Found array with 0 sample(s) (shape={y.shape}) while a minimum of 1 is required.")
         weight = check_weights(sample_weight, len(y), comm)
@@ -264,18 +264,18 @@ class TrainingData(NamedTuple):
         return cls(None, y[rows], weight[rows], rows, comm=comm, n_given=len(y))
 
     def with_table(self, X: Any) -> TrainingData:
-        """Return the data with the matching rows of a table."""
+        """Return the data with the rows of X that belong to its targets; raise ValueError if X has other rows."""
         check_same_rows(X.shape[0], len(self.y) if self.is_cut else self.n_given)
         return self._replace(X=X if self.rows is None or self.is_cut else X[self.rows])
 
     def weighted(self, weight: NDArray[np.float64] | None) -> TrainingData:
-        """Return the data with combined sample and class weights, and with the sample weights kept separately."""
+        """Return the data with `weight`, which may include class weights, and the sample weights kept separately."""
         if weight is self.sample_weight or self.sample_weight is None:
             return self._replace(sample_weight=unless_ones(weight, self.comm))
         return self._replace(sample_weight=weight, weight_before_classes=self.sample_weight)
 
     def of_all_ranks(self) -> AllRows:
-        """Return the row counts and weights of all ranks."""
+        """Return the row counts and weights of all ranks; all ranks must call this together."""
         return AllRows(self)
 
 
@@ -311,7 +311,7 @@ class AllRows:
         return gathered(self._data.comm, [self._data.y])[0]
 
     def with_targets(self) -> TrainingData:
-        """Return the data of all ranks, including targets but without the table."""
+        """Return the training data of all ranks, with their targets but without the table."""
         return TrainingData(None, self.y, self.sample_weight, self.rows, n_given=self.n_given)
 
 
@@ -366,7 +366,7 @@ def check_same_rows(n_rows: int, n_targets: int) -> None:
 
 
 def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the training and test indices of a split, which may be passed as masks; raise ValueError otherwise.
+    """Return the training and test indices of a split, which may hold masks; raise ValueError for invalid rows.
 
     Examples
     --------
@@ -376,7 +376,7 @@ def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp],
     """
     every = np.arange(n_rows)
     try:
-        train, test = (every[_positions(rows)] for rows in split)
+        train, test = (every[_as_row_index(rows)] for rows in split)
     except (IndexError, TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must yield pairs of training and test rows, as indices or masks of the {n_rows} rows: {error}"
@@ -384,8 +384,8 @@ def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp],
     return train, test
 
 
-def _positions(rows: Any) -> NDArray[Any]:
-    """Return row indices or a mask as an array; an empty list becomes empty indices."""
+def _as_row_index(rows: Any) -> NDArray[Any]:
+    """Return row indices or a mask as an array, for indexing; an empty list becomes an array of no indices."""
     positions = np.asarray(rows)
     if positions.ndim != 1:
         raise ValueError(f"got {rows!r}")
@@ -412,10 +412,11 @@ def shuffled_folds(
     rows = np.arange(len(y))
     if not stratified:
         return list(KFold(n_folds, shuffle=True, random_state=seed).split(rows))
-    return [(np.delete(rows, test), test) for test in _of_each_class(y, n_folds, seed)]
+    return [(np.delete(rows, test), test) for test in _stratified_test_folds(y, n_folds, seed)]
 
 
-def _of_each_class(y: NDArray[Any], n_folds: int, seed: int) -> list[NDArray[np.intp]]:
+def _stratified_test_folds(y: NDArray[Any], n_folds: int, seed: int) -> list[NDArray[np.intp]]:
+    """Return the test indices of each stratified fold, as scikit-learn draws them."""
     # StratifiedKFold itself would warn about rare classes. Warning filters are process-wide, so fits in several threads
     # that suppress the warning would interfere with each other.
     _, first, codes = np.unique(y, return_index=True, return_inverse=True)
@@ -434,7 +435,7 @@ def _of_each_class(y: NDArray[Any], n_folds: int, seed: int) -> list[NDArray[np.
 
 
 def _check_labels(y: NDArray[Any]) -> None:
-    """Raise ValueError if an array that is not of objects does not hold labels."""
+    """Raise ValueError if an array, not of dtype object, holds values that cannot be class labels."""
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
@@ -448,7 +449,10 @@ def _check_labels(y: NDArray[Any]) -> None:
 
 
 def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
-    """Return objects that are all strings, or all numbers, as an array of that type."""
+    """Return objects that are all strings, or all numbers, as an array of strings or numbers.
+
+    Raises ValueError for missing, mixed or inexact labels.
+    """
     if any(is_missing(value) for value in values):
         raise ValueError("Input y contains NaN.")
     values = [plain_value(value) for value in values]
@@ -478,19 +482,20 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _mixed_labels(kinds: list[str], name: str = "y") -> ValueError:
+def _mixed_labels(type_names: list[str], name: str = "y") -> ValueError:
+    """Return the ValueError for labels of several types, given the names of the types."""
     return ValueError(
-        f"Unknown label type: {name} holds {', '.join(kinds)}; labels must be all strings or all numbers."
+        f"Unknown label type: {name} holds {', '.join(type_names)}; labels must be all strings or all numbers."
     )
 
 
 def _without_longdouble(y: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels as a type that can be saved, with long doubles as float64."""
+    """Return the labels with long doubles converted to float64, which files can hold."""
     return y.astype(np.float64) if y.dtype.kind == "f" and y.dtype.itemsize > 8 else y
 
 
 def labels_to_score(y: Any) -> Any:
-    """Return labels in a form that scikit-learn's metrics accept, with an object column as its actual type."""
+    """Return labels as scikit-learn's metrics accept them: an object column becomes an array of strings or numbers."""
     array = unmasked(y, "y")
     if array.dtype.kind != "O" or array.ndim == 0 or array.size > len(array):
         return array
@@ -498,7 +503,7 @@ def labels_to_score(y: Any) -> Any:
 
 
 def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -> float:
-    """Return the accuracy, or the subset accuracy if there are several targets.
+    """Return the accuracy, or the share of rows whose targets are all right if there are several targets.
 
     `sklearn.metrics.accuracy_score` supports several targets only if each of them is binary.
     """
@@ -517,7 +522,7 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -
 
 
 def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
-    """Return the index of each row's label in a list, that list, and an array of its labels that are not None."""
+    """Return codes of the rows, the list of labels that the codes index, and an array of its labels that occur."""
     if y.dtype.kind != "O":
         y = _without_longdouble(y)
         _check_labels(y)
@@ -532,9 +537,12 @@ def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], N
 
 @shared
 def learn_labels(
-    y: NDArray[Any], comm: Comm = LOCAL, fewest: int = 2, name: str = "y"
+    y: NDArray[Any], comm: Comm = LOCAL, min_classes: int = 2, name: str = "y"
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return the classes of a target, of which there must be at least `fewest`, and the class index of each row."""
+    """Return the sorted classes of a target on all ranks, and the class index of each row as float64.
+
+    Raises ValueError if there are fewer than `min_classes` classes; `name` is the parameter in messages.
+    """
     classes, index = encode_labels(y)
     if comm.size > 1:
         of_ranks = [labels for labels in comm.allgather(classes) if labels.size]
@@ -544,13 +552,13 @@ def learn_labels(
         rank_classes, classes = classes, np.unique(np.concatenate(of_ranks or [classes]))
         if classes.size > rank_classes.size:  # the classes of this rank are a subset
             index = np.searchsorted(classes, rank_classes).astype(np.float64)[index.astype(np.intp)]
-    if classes.size < fewest:
+    if classes.size < min_classes:
         raise ValueError(f"{name} must hold at least 2 classes; it holds 1 class, {classes.tolist()[0]!r}.")
     return classes, index
 
 
 def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the index of each row's label among the classes that were learned in `fit`."""
+    """Return the class index of each label as float64; raise ValueError for labels that are not in `classes`."""
     labels, index = encode_labels(y)
     position = {label: class_index for class_index, label in enumerate(classes.tolist())}
     unseen = [label for label in labels.tolist() if label not in position]
@@ -561,7 +569,7 @@ def index_of_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float6
 
 
 def columns_of_labels(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    """Return the labels as one column per target, as objects if strings and numbers are mixed."""
+    """Return label columns as one array of shape (n_rows, n_columns); mixed strings and numbers give dtype object."""
     label_columns = list(columns)
     if len({column.dtype.kind == "U" for column in label_columns}) > 1:
         label_columns = [column.astype(object) for column in label_columns]
@@ -577,7 +585,7 @@ def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
 
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return the sorted distinct labels of `y`, and the index of each row's label."""
+    """Return the sorted distinct labels of `y`, and the index of each row's label among them as float64."""
     codes, values, labels = _distinct_labels(y)
     label_list = labels.tolist()
     classes = sorted(set(label_list))
@@ -592,7 +600,7 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
 
 
 def read_classes(classes: Any, min_classes: int = 1) -> NDArray[Any]:
-    """Return the labels that the user passes as `classes`, sorted; raise ValueError if they are invalid or too few."""
+    """Return the sorted labels that the user passes as `classes`; raise ValueError if they are invalid or too few."""
     try:
         values = unmasked(classes, "classes")
         labels = encode_labels(np.atleast_1d(values).ravel())[0]
@@ -607,7 +615,7 @@ def read_classes(classes: Any, min_classes: int = 1) -> NDArray[Any]:
 
 
 def check_classes(classes: Any, first_classes: NDArray[Any]) -> None:
-    """Raise ValueError if the labels passed for further rows differ from the labels of the first rows."""
+    """Raise ValueError if the `classes` passed in a further call differ from the labels of the first call."""
     labels = read_classes(classes)
     if not np.array_equal(labels, first_classes):
         raise ValueError(

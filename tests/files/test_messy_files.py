@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow")
 import fastens  # noqa: E402
 from fastens.files import TableFileError, TableSchema  # noqa: E402
 from fastens.files.csv_streams import CsvStream  # noqa: E402
-from fastens.files.formats import _Lines  # noqa: E402
+from fastens.files.formats import _CheckedLines  # noqa: E402
 from fastens.files.read import read  # noqa: E402
 
 DAY = datetime.date
@@ -507,7 +507,7 @@ def test_lines_of_json_that_are_null(tmp_path, text, suffix):
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_null_is_found_however_a_stream_is_cut(size):
     def read(text):
-        lines = _Lines(io.BytesIO(text))
+        lines = _CheckedLines(io.BytesIO(text))
         return b"".join(iter(lambda: lines.read(size), b""))
 
     for good in (b"", b"\n\n", b'{"a": null}\n  {"b": "\\nnull"}', b'\xef\xbb\xbf{"a":\t null}\r\nnul'):

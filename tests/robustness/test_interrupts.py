@@ -47,7 +47,7 @@ def predicting():
 def numbering():
     words = np.array([f"word {number}" for number in np.random.default_rng(0).permutation(1 << 18)], dtype=object)
     return (
-        factorizing.number_strings,
+        factorizing.encode_objects,
         factorizing.Distinct(len(words), len(words)),
         np.asarray(factorizing._Pointers(words)),
     )

@@ -52,13 +52,13 @@ def test_rows_are_not_appended_over_those_of_another_process(tmp_path, monkeypat
 
 
 def test_ctrl_c_as_an_append_ends_removes_no_files(tmp_path, monkeypatch):
-    table, describe = fe.BinnedTable.from_source(X, path=tmp_path / "t"), fe.BinnedTable._describe
+    table, describe = fe.BinnedTable.from_source(X, path=tmp_path / "t"), fe.BinnedTable._write_description
 
     def interrupted(*given):
         describe(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fe.BinnedTable, "_describe", interrupted)
+    monkeypatch.setattr(fe.BinnedTable, "_write_description", interrupted)
     with pytest.raises(KeyboardInterrupt):
         table.append(X)
     assert len(fe.BinnedTable.open(tmp_path / "t")) == 100

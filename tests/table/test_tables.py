@@ -19,7 +19,7 @@ import fastens as fe
 from fastens.engine.parts import dense_blocks
 from fastens.table.encoder import InputEncoder
 from fastens.table.sources import is_source
-from fastens.table.tables import ArrayTable, joined_kinds, table_from_frame
+from fastens.table.tables import ArrayTable, join_categorical_flags, table_from_frame
 
 pa = pytest.importorskip("pyarrow")
 
@@ -212,8 +212,8 @@ def test_columns_without_a_value_in_fit_may_hold_anything_later(model, kind):
 def test_numbers_next_to_parts_without_a_value_are_not_categories():
     frame = pd.DataFrame({"note": pd.Series([None] * 30 + [1.5, 2.5, None] * 10, dtype=object)})
     parts = [table_from_frame(part) for part in (frame[:30], frame[30:])]
-    assert joined_kinds([part.categorical_by_type() for part in parts]) == [False]
-    assert joined_kinds([parts[0].categorical_by_type()] * 2) == [None]
+    assert join_categorical_flags([part.categorical_by_type() for part in parts]) == [False]
+    assert join_categorical_flags([parts[0].categorical_by_type()] * 2) == [None]
 
 
 def test_objects():

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from fastens import Categories, DecisionTreeClassifier, GradientBoostingClassifier
 from fastens.engine.parts import RowSource, as_array
 from fastens.engine.rows.sampling import random_stream
-from fastens.table.target_statistics import N_FOLDS, Targets, TargetStatistics, _Smoothing, _smoothing
+from fastens.table.target_statistics import N_FOLDS, Targets, TargetStatistics, _fit_prior, _Smoothing
 
 
 def make_rows(seed, n_rows=300, n_categories=12, missing=0.1):
@@ -31,7 +31,7 @@ def naive_mean(values, y, weight, category, others, smoothing):
 
 def naive_smoothing(values, y, weight):
     sums = np.array([[(w * t**p).sum() for p in (1, 2, 0)] for w, t in groups(values, y, weight)])
-    return _smoothing(sums)
+    return _fit_prior(sums)
 
 
 def groups(values, y, weight):
@@ -147,7 +147,7 @@ def test_categories_of_one_row_tell_nothing():
 def test_categories_without_weight_are_uninformative():
     sums = np.array([[3.2, 3.2, 8.0], [0.0, 0.0, 1e-30]])
     with np.errstate(all="raise"):
-        assert _smoothing(sums) == _Smoothing(0.4, np.inf)
+        assert _fit_prior(sums) == _Smoothing(0.4, np.inf)
 
 
 @pytest.mark.slow

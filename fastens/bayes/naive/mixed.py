@@ -285,7 +285,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return self.kinds_ == "categorical"
 
     def _learn_table(self, X: Any) -> Any:
-        table = open_table(X, type(self).__name__, fewest=0)
+        table = open_table(X, type(self).__name__, min_rows=0)
         self.kinds_ = self._kinds_of(table)
         if table.is_sparse and self.categorical_features.any():
             raise ValueError("kinds must not have a 'categorical' column for a sparse X. Pass a dense X.")

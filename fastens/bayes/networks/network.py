@@ -269,7 +269,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         self.__dict__.pop("_categorical", None)
         is_type = isinstance(self.continuous_features, str) and self.continuous_features == "from_dtype"
         if self.continuous_features is not None and not is_type:
-            table = open_table(dense(X), type(self).__name__, fewest=0)
+            table = open_table(dense(X), type(self).__name__, min_rows=0)
             chosen = column_positions("continuous_features", self.continuous_features, table.names, len(table))
             self._categorical = [column for column in range(len(table)) if column not in chosen]
         return super()._learn_table(X)

@@ -7,7 +7,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.string cimport memset, strcmp
 
 from fastens.table.columns.distinct cimport (
-    OFFSETS_32, OFFSETS_64, VIEWS, Distinct, Layout, Source, Text, is_valid, text_at
+    OFFSETS_32, OFFSETS_64, VIEWS, Distinct, Layout, Source, Text, is_valid, text_at_index
 )
 from fastens.table.columns.whole cimport whole_t
 from fastens.engine.structs cimport (
@@ -78,7 +78,8 @@ cdef extern from *:
 cdef int NO_TEXT = -1
 
 
-cdef int _layout_of(const char* format):
+cdef int _string_layout(const char* format):
+    """Return the Layout of strings in an Arrow format, or NO_TEXT if the format does not hold strings."""
     if strcmp(format, b"u") == 0:
         return OFFSETS_32
     if strcmp(format, b"U") == 0:
@@ -86,23 +87,26 @@ cdef int _layout_of(const char* format):
     return VIEWS if strcmp(format, b"vu") == 0 else NO_TEXT
 
 
-cdef Source _source_of(const ArrowArray* array, int layout) noexcept:
-    # Requires a non-empty array, because empty arrays may lack buffers.
+cdef Source _locate_strings(const ArrowArray* array, int layout) noexcept:
+    """Return the Source (buffers and offsets) of the strings of an Arrow array, which must not be empty.
+
+    Empty arrays may lack buffers.
+    """
     cdef Source source
     cdef int64_t last = array.offset + array.length
     memset(&source, 0, sizeof(Source))
     source.first = array.offset
     source.valid = <const uint8_t*> array.buffers[0] if array.null_count != 0 else NULL
-    source.places = <const char*> array.buffers[1]
+    source.items = <const char*> array.buffers[1]
     if layout == VIEWS:
         source.buffers = <const char**> array.buffers + 2
         return source
     source.data = <const char*> array.buffers[2]
     if source.data != NULL:
         if layout == OFFSETS_32:
-            source.end = source.data + (<const int32_t*> source.places)[last]
+            source.end = source.data + (<const int32_t*> source.items)[last]
         else:
-            source.end = source.data + (<const int64_t*> source.places)[last]
+            source.end = source.data + (<const int64_t*> source.items)[last]
     return source
 
 
@@ -110,15 +114,18 @@ cdef inline int64_t _copy_indices(
     const whole_t* indices, const uint8_t* valid, int64_t first, int64_t n, int32_t start, uint64_t n_texts,
     uint8_t* present, int32_t* out
 ) noexcept nogil:
-    # Returns the first row whose index is outside the dictionary, or n if there is none.
-    cdef int64_t i, place
+    """Write start + index of `n` rows to `out`, or -1 for missing values, and mark the used dictionary entries.
+
+    Returns the first row whose index is not below `n_texts`, or n if there is none.
+    """
+    cdef int64_t i, position
     for i in range(n):
-        place = first + i
-        if valid == NULL or is_valid(valid, place):
-            if <uint64_t> indices[place] >= n_texts:    # also true for negative indices
+        position = first + i
+        if valid == NULL or is_valid(valid, position):
+            if <uint64_t> indices[position] >= n_texts:    # also true for negative indices
                 return i
-            present[indices[place]] = 1
-            out[i] = start + <int32_t> indices[place]
+            present[indices[position]] = 1
+            out[i] = start + <int32_t> indices[position]
         else:
             out[i] = -1
     return n
@@ -127,41 +134,45 @@ cdef inline int64_t _copy_indices(
 cdef int64_t _read_indices(
     const ArrowArray* array, char format, int32_t start, uint8_t[::1] present, int32_t[::1] out
 ):
+    """Call `_copy_indices` for a dictionary-encoded array whose indices have the Arrow format character `format`.
+
+    Returns the first row whose index is outside the dictionary, or the number of rows if there is none.
+    """
     cdef const uint8_t* valid = <const uint8_t*> array.buffers[0] if array.null_count != 0 else NULL
     cdef const void* indices = array.buffers[1]
     cdef int64_t n = array.length, first = array.offset, size = array.dictionary.length
-    cdef uint8_t* seen = &present[0]
+    cdef uint8_t* used = &present[0]
     cdef int32_t* to = &out[0]
     with nogil:
         if format == c"c":
-            return _copy_indices(<const int8_t*> indices, valid, first, n, start, size, seen, to)
+            return _copy_indices(<const int8_t*> indices, valid, first, n, start, size, used, to)
         elif format == c"C":
-            return _copy_indices(<const uint8_t*> indices, valid, first, n, start, size, seen, to)
+            return _copy_indices(<const uint8_t*> indices, valid, first, n, start, size, used, to)
         elif format == c"s":
-            return _copy_indices(<const int16_t*> indices, valid, first, n, start, size, seen, to)
+            return _copy_indices(<const int16_t*> indices, valid, first, n, start, size, used, to)
         elif format == c"S":
-            return _copy_indices(<const uint16_t*> indices, valid, first, n, start, size, seen, to)
+            return _copy_indices(<const uint16_t*> indices, valid, first, n, start, size, used, to)
         elif format == c"i":
-            return _copy_indices(<const int32_t*> indices, valid, first, n, start, size, seen, to)
+            return _copy_indices(<const int32_t*> indices, valid, first, n, start, size, used, to)
         elif format == c"I":
-            return _copy_indices(<const uint32_t*> indices, valid, first, n, start, size, seen, to)
+            return _copy_indices(<const uint32_t*> indices, valid, first, n, start, size, used, to)
         elif format == c"l":
-            return _copy_indices(<const int64_t*> indices, valid, first, n, start, size, seen, to)
+            return _copy_indices(<const int64_t*> indices, valid, first, n, start, size, used, to)
         else:
-            return _copy_indices(<const uint64_t*> indices, valid, first, n, start, size, seen, to)
+            return _copy_indices(<const uint64_t*> indices, valid, first, n, start, size, used, to)
 
 
-cdef list _texts_of(const ArrowArray* array, Layout layout, const uint8_t[::1] present):
-    # Returns the texts that are present, and None for the others.
+cdef list _decode_texts(const ArrowArray* array, Layout layout, const uint8_t[::1] present):
+    """Return the strings of an Arrow array whose flag in `present` is set, and None for the others."""
     cdef Source source
     cdef Text text
     cdef int64_t i
     cdef list out = [None] * array.length
     if array.length > 0:
-        source = _source_of(array, layout)
+        source = _locate_strings(array, layout)
     for i in range(array.length):
         if present[i] and (source.valid == NULL or is_valid(source.valid, source.first + i)):
-            text = text_at(&source, layout, source.first + i)
+            text = text_at_index(&source, layout, source.first + i)
             out[i] = text.data[:text.length].decode("utf-8")
     return out
 
@@ -183,17 +194,18 @@ cdef class _Stream:
             raise ValueError("the column's Arrow stream has no schema.")
 
     def __dealloc__(self):
-        self.drop()
+        self.release_chunk()
         if self.schema.release != NULL:
             self.schema.release(&self.schema)
 
-    cdef void drop(self) noexcept:
+    cdef void release_chunk(self) noexcept:
+        """Release the current chunk."""
         if self.array.release != NULL:
             self.array.release(&self.array)
 
-    cdef bint read(self) except -1:
-        """Read the next chunk; return False at the end of the stream."""
-        self.drop()
+    cdef bint read_chunk(self) except -1:
+        """Read the next chunk into `array`; return False at the end of the stream."""
+        self.release_chunk()
         if self.stream.get_next(self.stream, &self.array):
             raise ValueError("the column's Arrow stream broke off.")
         return self.array.release != NULL
@@ -217,42 +229,44 @@ def read_texts(column, int64_t n_rows):
     """
     cdef _Stream stream = _Stream(column)
     cdef bint is_dictionary = stream.schema.dictionary != NULL
-    cdef int layout = _layout_of(stream.schema.dictionary.format if is_dictionary else stream.schema.format)
+    cdef int layout = _string_layout(stream.schema.dictionary.format if is_dictionary else stream.schema.format)
     if layout == NO_TEXT:
         return None
     return _read_dictionaries(stream, layout, n_rows) if is_dictionary else _read_strings(stream, layout, n_rows)
 
 
 cdef object _read_dictionaries(_Stream stream, int layout, int64_t n_rows):
-    cdef int64_t done = 0, n_known
+    """Return codes and texts, as in `read_texts`, of a stream of dictionary-encoded strings."""
+    cdef int64_t done = 0, n_read
     cdef list texts = []
     codes = np.empty(n_rows, dtype=np.int32)
-    while stream.read():
+    while stream.read_chunk():
         if stream.array.length == 0:
             continue
         if stream.array.length > n_rows - done:
             raise ValueError(f"the column's Arrow stream has more rows than the column, {n_rows}.")
         present = np.zeros(max(stream.array.dictionary.length, 1), dtype=np.uint8)
-        n_known = _read_indices(&stream.array, stream.schema.format[0], len(texts), present, codes[done:])
-        if n_known < stream.array.length:
+        n_read = _read_indices(&stream.array, stream.schema.format[0], len(texts), present, codes[done:])
+        if n_read < stream.array.length:
             raise ValueError(
                 "A column's dictionary must hold the values of all its rows; "
-                f"the index of row {done + n_known} is none of its {stream.array.dictionary.length}."
+                f"the index of row {done + n_read} is none of its {stream.array.dictionary.length}."
             )
-        texts += _texts_of(stream.array.dictionary, <Layout> layout, present)
+        texts += _decode_texts(stream.array.dictionary, <Layout> layout, present)
         done += stream.array.length
     return codes, texts
 
 
 cdef object _read_strings(_Stream stream, int layout, int64_t n_rows):
+    """Return codes and texts, as in `read_texts`, of a stream of strings."""
     cdef Distinct distinct
     cdef Source source
     cdef int64_t done = 0
     cdef list texts = [], parts = []
-    while stream.read():
+    while stream.read_chunk():
         if stream.array.length == 0:
             continue
-        source = _source_of(&stream.array, layout)
+        source = _locate_strings(&stream.array, layout)
         distinct = Distinct(stream.array.length, stream.array.length + 1)
         with nogil:
             distinct.add(&source, <Layout> layout, stream.array.length)

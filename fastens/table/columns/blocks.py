@@ -50,31 +50,31 @@ def code_whole_numbers(X: NDArray[Any] | list[Any], n_threads: int = 1) -> Coded
         or not all(c.flags.aligned for c in columns)
     ):
         return None
-    coded = _code_above(X, _of_each(X, np.min, FIRST_ROWS), NARROW, n_threads)
+    coded = _code_range(X, _column_extremes(X, np.min, FIRST_ROWS), NARROW, n_threads)
     if coded is not None:
         return coded
-    low, high = _of_each(X, np.min), _of_each(X, np.max)
-    n_places = max(int(last) - int(first) + 1 for first, last in zip(low, high, strict=True))
+    low, high = _column_extremes(X, np.min), _column_extremes(X, np.max)
+    n_values = max(int(last) - int(first) + 1 for first, last in zip(low, high, strict=True))
     return (
-        _code_above(X, low, n_places, n_threads) if n_places <= min(2 * len(columns[0]), MAX_TWO_BYTE_CODES) else None
+        _code_range(X, low, n_values, n_threads) if n_values <= min(2 * len(columns[0]), MAX_TWO_BYTE_CODES) else None
     )
 
 
-def _of_each(X: NDArray[Any] | list[Any], what: Any, n_rows: int | None = None) -> NDArray[Any]:
-    """Return the minimum or maximum of the first numbers of each column."""
+def _column_extremes(X: NDArray[Any] | list[Any], reduce: Any, n_rows: int | None = None) -> NDArray[Any]:
+    """Apply `reduce`, np.min or np.max, to the first `n_rows` numbers of each column; of all if None."""
     if isinstance(X, np.ndarray):
-        return what(X[:n_rows], axis=0)
-    return np.array([what(column[:n_rows]) for column in X], dtype=X[0].dtype)
+        return reduce(X[:n_rows], axis=0)
+    return np.array([reduce(column[:n_rows]) for column in X], dtype=X[0].dtype)
 
 
-def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n_threads: int) -> CodedBlock | None:
-    """Return the codes, or None if a number is below the `low` of its column or at least `n_places` above it."""
-    dtype = NARROW_TYPES[n_places > NARROW]
+def _code_range(X: NDArray[Any] | list[Any], low: NDArray[Any], n_values: int, n_threads: int) -> CodedBlock | None:
+    """Return the codes value - low + 1 and the categories, or None if a value is not within `n_values` of its `low`."""
+    dtype = NARROW_TYPES[n_values > NARROW]
     unsigned = np.dtype(f"u{low.itemsize}")
     n_parts = 1 if n_threads == 1 else PARTS * n_threads
-    room = 1 << (n_places - 1).bit_length()
+    capacity = 1 << (n_values - 1).bit_length()
     codes = np.empty((len(low), len(X) if isinstance(X, np.ndarray) else len(X[0])), dtype=dtype)
-    present = np.zeros((n_parts, len(low), room + 1), dtype=np.uint8)
+    present = np.zeros((n_parts, len(low), capacity + 1), dtype=np.uint8)
     n_first = np.zeros((n_parts, len(low)), dtype=np.int64)
     state = low.view(unsigned), codes, present, n_first, n_threads
     if isinstance(X, np.ndarray):
@@ -84,10 +84,10 @@ def _code_above(X: NDArray[Any] | list[Any], low: NDArray[Any], n_places: int, n
     if not is_done:
         return None
     used = np.asarray(present.any(axis=0))
-    lows, lasts = low.tolist(), (room - used[:, ::-1].argmax(axis=1)).tolist()
-    most_codes = NARROW if dtype.itemsize == 1 else MAX_TWO_BYTE_CODES
-    most = 1 if low.dtype.kind == "b" else int(np.iinfo(low.dtype).max)
-    if max(lasts) == most_codes or any(first + last > most for first, last in zip(lows, lasts, strict=True)):
+    lows, lasts = low.tolist(), (capacity - used[:, ::-1].argmax(axis=1)).tolist()
+    max_codes = NARROW if dtype.itemsize == 1 else MAX_TWO_BYTE_CODES
+    max_value = 1 if low.dtype.kind == "b" else int(np.iinfo(low.dtype).max)
+    if max(lasts) == max_codes or any(first + last > max_value for first, last in zip(lows, lasts, strict=True)):
         return None  # a position exceeds the code type, or differences have wrapped around
     as_value = bool if low.dtype.kind == "b" else int
     categories: list[list[Any] | None] = [
@@ -128,7 +128,7 @@ def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threa
 
 
 def _close_gaps(codes: NDArray[Any], used: NDArray[np.bool_]) -> list[int]:
-    """Renumber the codes in place without gaps, and return the used positions."""
+    """Renumber the codes of a column in place without gaps, and return the indices of the used codes."""
     positions = used.nonzero()[0]
     table = np.zeros(used.size + 1, dtype=codes.dtype)
     table[positions + 1] = np.arange(1, positions.size + 1)

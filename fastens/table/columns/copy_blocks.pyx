@@ -40,74 +40,82 @@ cdef struct Part:
     Py_ssize_t n_places         # number of values that a code may have
 
 
-cdef inline uint64_t _take_column(
-    const char* x, Py_ssize_t stride, unsigned_t low, Py_ssize_t n, code_t* out
+cdef inline uint64_t _encode_column(
+    const char* values, Py_ssize_t stride, unsigned_t low, Py_ssize_t n, code_t* codes
 ) noexcept nogil:
-    # Returns the bitwise OR of all differences at full width; only their low bytes are written.
+    """Write value - low + 1 of `n` values that are `stride` bytes apart, truncated to the code type, to `codes`.
+
+    Returns the bitwise OR of all value - low at full width, so that the caller can detect overflow.
+    """
     cdef Py_ssize_t i
-    cdef unsigned_t place, bits = 0
+    cdef unsigned_t offset, bits = 0
     if stride == sizeof(unsigned_t):
         for i in range(n):
-            place = (<const unsigned_t*> x)[i] - low
-            bits |= place
-            out[i] = <code_t> (place + 1)
+            offset = (<const unsigned_t*> values)[i] - low
+            bits |= offset
+            codes[i] = <code_t> (offset + 1)
     else:
         for i in range(n):
-            place = (<const unsigned_t*> (x + i * stride))[0] - low
-            bits |= place
-            out[i] = <code_t> (place + 1)
+            offset = (<const unsigned_t*> (values + i * stride))[0] - low
+            bits |= offset
+            codes[i] = <code_t> (offset + 1)
     return bits
 
 
-cdef inline uint64_t _take_row(const unsigned_t* x, const unsigned_t* lows, Py_ssize_t n, code_t* out) noexcept nogil:
+cdef inline uint64_t _encode_row(
+    const unsigned_t* values, const unsigned_t* lows, Py_ssize_t n, code_t* codes
+) noexcept nogil:
+    """Write value - low + 1 for the value of each column in a row; return the bitwise OR of all value - low."""
     cdef Py_ssize_t i
-    cdef unsigned_t place, bits = 0
+    cdef unsigned_t offset, bits = 0
     for i in range(n):
-        place = x[i] - lows[i]
-        bits |= place
-        out[i] = <code_t> (place + 1)
+        offset = values[i] - lows[i]
+        bits |= offset
+        codes[i] = <code_t> (offset + 1)
     return bits
 
 
-cdef inline void _shuffle(const code_t* codes, Py_ssize_t n_half, code_t* out) noexcept nogil:
-    # Interleaves the codes of the first and the second half; compilers translate this to interleaving instructions.
+cdef inline void _interleave_halves(const code_t* codes, Py_ssize_t n_half, code_t* out) noexcept nogil:
+    """Interleave the codes of the first and the second half; compilers translate this to vector instructions."""
     cdef Py_ssize_t i
     for i in range(n_half):
         out[2 * i] = codes[i]
         out[2 * i + 1] = codes[n_half + i]
 
 
-cdef uint64_t _take_tile(
-    const char* x, Py_ssize_t stride, const unsigned_t* lows, Py_ssize_t n, Py_ssize_t n_columns, code_t* out,
-    Py_ssize_t out_stride
+cdef uint64_t _encode_tile(
+    const char* values, Py_ssize_t stride, const unsigned_t* lows, Py_ssize_t n, Py_ssize_t n_columns, code_t* codes,
+    Py_ssize_t codes_stride
 ) noexcept nogil:
-    # Rows are read in memory order and written as columns. Interleaving log2(n) times transposes them.
+    """Write the codes of `n` rows and `n_columns` columns by column; return the bitwise OR of all value - low."""
+    # Rows are read in memory order. Interleaving log2(n) times transposes them.
     cdef code_t[TILE * TILE] tile
     cdef code_t[TILE * TILE] other
     cdef uint64_t bits = 0
     cdef Py_ssize_t i, j, _i
     for i in range(n):
-        bits |= _take_row(<const unsigned_t*> (x + i * stride), lows, n_columns, tile + i * n_columns)
+        bits |= _encode_row(<const unsigned_t*> (values + i * stride), lows, n_columns, tile + i * n_columns)
     if n == TILE:
         for _i in range(TILE_BITS // 2):
-            _shuffle(tile, TILE // 2 * n_columns, other)
-            _shuffle(other, TILE // 2 * n_columns, tile)
+            _interleave_halves(tile, TILE // 2 * n_columns, other)
+            _interleave_halves(other, TILE // 2 * n_columns, tile)
         for j in range(n_columns):
-            memcpy(out + j * out_stride, tile + j * TILE, TILE * sizeof(code_t))
+            memcpy(codes + j * codes_stride, tile + j * TILE, TILE * sizeof(code_t))
     else:
         for j in range(n_columns):
             for i in range(n):
-                out[j * out_stride + i] = tile[i * n_columns + j]
+                codes[j * codes_stride + i] = tile[i * n_columns + j]
     return bits
 
 
-cdef inline uint64_t _take_tiles(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
+cdef inline uint64_t _encode_tiles(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
+    """Write the codes of a part that is stored by row, tile by tile; return the bitwise OR of all value - low."""
     cdef Py_ssize_t stride = part.columns[0].stride
     cdef uint64_t bits = 0
     cdef Py_ssize_t across, down
     for down in range((part.n_rows + TILE - 1) // TILE):
         for across in range((part.n_columns + TILE - 1) // TILE):
-            bits |= _take_tile(
+            bits |= _encode_tile(
                 part.columns[across * TILE].x + (part.first + down * TILE) * stride, stride, lows + across * TILE,
                 min(<Py_ssize_t> TILE, part.n_rows - down * TILE),
                 min(<Py_ssize_t> TILE, part.n_columns - across * TILE),
@@ -115,21 +123,23 @@ cdef inline uint64_t _take_tiles(Part part, const unsigned_t* lows, code_t* code
     return bits
 
 
-cdef inline uint64_t _take_block(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
+cdef inline uint64_t _encode_block(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
+    """Write the codes value - low + 1 of a part of the rows; return the bitwise OR of all value - low."""
     cdef uint64_t bits = 0
     cdef Py_ssize_t j
     cdef Column column
     if part.by_rows:
-        return _take_tiles(part, lows, codes)
+        return _encode_tiles(part, lows, codes)
     for j in range(part.n_columns):
         column = part.columns[j]
-        bits |= _take_column(
+        bits |= _encode_column(
             column.x + part.first * column.stride, column.stride, lows[j], part.n_rows,
             codes + j * part.n_codes + part.first)
     return bits
 
 
-cdef inline code_t _largest_place(const code_t* codes, Py_ssize_t n) noexcept nogil:
+cdef inline code_t _max_offset(const code_t* codes, Py_ssize_t n) noexcept nogil:
+    """Return the maximum of code - 1 over `n` codes."""
     cdef Py_ssize_t i
     cdef code_t largest = 0
     for i in range(n):
@@ -137,10 +147,11 @@ cdef inline code_t _largest_place(const code_t* codes, Py_ssize_t n) noexcept no
     return largest
 
 
-cdef inline void _mark(const code_t* codes, Py_ssize_t n, uint8_t* present, int64_t* n_first) noexcept nogil:
+cdef inline void _mark_present(const code_t* codes, Py_ssize_t n, uint8_t* present, int64_t* n_first) noexcept nogil:
+    """Set present[code - 1] for `n` codes, and advance `n_first`, the number of leading entries that are set."""
     # All codes below n_first are already marked, so nothing needs to be marked if all codes are below it.
     cdef Py_ssize_t i
-    if _largest_place(codes, n) < n_first[0]:
+    if _max_offset(codes, n) < n_first[0]:
         return
     for i in range(n):
         present[<code_t> (codes[i] - 1)] = 1
@@ -148,27 +159,31 @@ cdef inline void _mark(const code_t* codes, Py_ssize_t n, uint8_t* present, int6
         n_first[0] += 1
 
 
-cdef inline Part _rows_of(Part whole, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
+cdef inline Part _slice_part(Part whole, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
+    """Return `n` rows of a part from its row `first`, or fewer at its end."""
     cdef Part part = whole
     part.first += first
     part.n_rows = max(0, min(n, whole.n_rows - first))
     return part
 
 
-cdef uint64_t _code_part(
+cdef uint64_t _encode_part(
     Part part, const unsigned_t* lows, code_t* codes, uint8_t* present, int64_t* n_first
 ) noexcept nogil:
-    # Returns the bitwise OR of all codes; stops early if a code is too large.
+    """Write the codes of a part and mark them in `present`; stop early if a code is too large.
+
+    Returns the bitwise OR of all value - low.
+    """
     cdef uint64_t bits = 0
     cdef Py_ssize_t block, j
     cdef Part rows
     for block in range((part.n_rows + BLOCK - 1) // BLOCK):
-        rows = _rows_of(part, block * BLOCK, BLOCK)
-        bits |= _take_block(rows, lows, codes)
+        rows = _slice_part(part, block * BLOCK, BLOCK)
+        bits |= _encode_block(rows, lows, codes)
         if bits >= <uint64_t> part.n_places:
             break
         for j in range(part.n_columns):
-            _mark(
+            _mark_present(
                 codes + j * part.n_codes + rows.first, rows.n_rows, present + j * (part.n_places + 1), n_first + j)
     return bits
 
@@ -185,36 +200,42 @@ cdef struct Coding:
     uint64_t* bits
 
 
-cdef inline void _code_to(const Coding* c, Py_ssize_t index, const unsigned_t* lows, code_t* codes) noexcept nogil:
+cdef inline void _encode_part_as(
+    const Coding* c, Py_ssize_t index, const unsigned_t* lows, code_t* codes
+) noexcept nogil:
+    """Encode part `index` of a coding job whose value and code types are the types of `lows` and `codes`."""
     cdef Py_ssize_t n_columns = c.whole.n_columns
-    c.bits[index] = _code_part(
-        _rows_of(c.whole, index * c.part_rows, c.part_rows), lows, codes,
+    c.bits[index] = _encode_part(
+        _slice_part(c.whole, index * c.part_rows, c.part_rows), lows, codes,
         c.present + index * n_columns * (c.whole.n_places + 1), c.n_first + index * n_columns)
 
 
-cdef inline void _code_from(const Coding* c, Py_ssize_t index, const unsigned_t* lows) noexcept nogil:
+cdef inline void _dispatch_code_type(const Coding* c, Py_ssize_t index, const unsigned_t* lows) noexcept nogil:
+    """Call `_encode_part_as` with the code type of a coding job."""
     if c.code_size == sizeof(uint8_t):
-        _code_to(c, index, lows, <uint8_t*> c.codes)
+        _encode_part_as(c, index, lows, <uint8_t*> c.codes)
     else:
-        _code_to(c, index, lows, <uint16_t*> c.codes)
+        _encode_part_as(c, index, lows, <uint16_t*> c.codes)
 
 
-cdef void _code_piece(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+cdef void _encode_part_task(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+    """Encode part `index` of the Coding that `job` points to; the parallel loop calls this for each part."""
     cdef const Coding* c = <const Coding*> job
     if c.value_size == sizeof(uint8_t):
-        _code_from(c, index, <const uint8_t*> c.lows)
+        _dispatch_code_type(c, index, <const uint8_t*> c.lows)
     elif c.value_size == sizeof(uint16_t):
-        _code_from(c, index, <const uint16_t*> c.lows)
+        _dispatch_code_type(c, index, <const uint16_t*> c.lows)
     elif c.value_size == sizeof(uint32_t):
-        _code_from(c, index, <const uint32_t*> c.lows)
+        _dispatch_code_type(c, index, <const uint32_t*> c.lows)
     else:
-        _code_from(c, index, <const uint64_t*> c.lows)
+        _dispatch_code_type(c, index, <const uint64_t*> c.lows)
 
 
-cdef bint _code(
+cdef bint _encode_table(
     const Column* columns, bint by_rows, const unsigned_t[::1] lows, code_t[:, ::1] codes, uint8_t[:, :, ::1] present,
     int64_t[:, ::1] n_first, int n_threads
 ):
+    """Write the codes of a table, in parallel parts of the rows, as described in `code_block`."""
     cdef Coding job
     cdef Py_ssize_t n_parts = present.shape[0], part
     cdef uint64_t[::1] bits = np.zeros(n_parts, np.uint64)
@@ -224,13 +245,14 @@ cdef bint _code(
     job.lows, job.value_size, job.codes, job.code_size = &lows[0], sizeof(unsigned_t), &codes[0, 0], sizeof(code_t)
     job.present, job.n_first, job.bits = &present[0, 0, 0], &n_first[0, 0], &bits[0]
     with nogil:
-        dynamic_parallel_for(_code_piece, &job, n_parts, n_threads)
+        dynamic_parallel_for(_encode_part_task, &job, n_parts, n_threads)
     for part in range(n_parts):
         all_bits |= bits[part]
     return all_bits < <uint64_t> job.whole.n_places
 
 
-cdef Column* _new_columns(Py_ssize_t n) except NULL:
+cdef Column* _allocate_columns(Py_ssize_t n) except NULL:
+    """Return uninitialised memory for `n` columns, which the caller frees; raise MemoryError if there is none."""
     cdef Column* columns = <Column*> malloc(n * sizeof(Column))
     if columns == NULL:
         raise MemoryError
@@ -245,19 +267,19 @@ def code_block(
     int64_t[:, ::1] n_first,
     int n_threads,
 ):
-    """Write each value's code, its difference from its column's `low` plus 1, column after column.
+    """Write the codes of a table, value - low of its column + 1, to `codes` of shape (n_columns, n_rows).
 
-    Differences wrap around like unsigned integers. Codes that occur are marked in `present`, separately for each part
-    of the rows. `present` has an entry for each possible code and one more, and must be all zeros, as must `n_first`.
-    Return False, with undefined output, if a code is out of range.
+    Differences wrap around like unsigned integers. Each part of the rows sets present[part, column, value - low] for
+    its values. `present` has an entry for each possible difference and one more, and must be all zeros, as must
+    `n_first`. Return False, with undefined output, if a difference is out of range.
     """
     cdef Py_ssize_t j
     cdef bint by_rows = X.strides[1] == <Py_ssize_t> sizeof(unsigned_t) < X.strides[0]
-    cdef Column* columns = _new_columns(X.shape[1])
+    cdef Column* columns = _allocate_columns(X.shape[1])
     try:
         for j in range(X.shape[1]):
             columns[j] = Column(<const char*> &X[0, j], X.strides[0])
-        return _code(columns, by_rows, lows, codes, present, n_first, n_threads)
+        return _encode_table(columns, by_rows, lows, codes, present, n_first, n_threads)
     finally:
         free(columns)
 
@@ -270,15 +292,15 @@ def code_columns(
     int64_t[:, ::1] n_first,
     int n_threads,
 ):
-    """Write the codes as in `code_block`, for columns that are vectors of the type of `lows`."""
+    """Write the codes as in `code_block`, for a list of columns that are vectors of the type of `lows`."""
     cdef Py_ssize_t j
     cdef const unsigned_t[:] column
-    cdef Column* columns = _new_columns(len(X))
+    cdef Column* columns = _allocate_columns(len(X))
     try:
         for j in range(codes.shape[0]):
             column = X[j]
             columns[j] = Column(<const char*> &column[0], column.strides[0])
-        return _code(columns, False, lows, codes, present, n_first, n_threads)
+        return _encode_table(columns, False, lows, codes, present, n_first, n_threads)
     finally:
         free(columns)
 
@@ -288,7 +310,7 @@ ctypedef fused number_t:
     float32_t
     float64_t
 
-ctypedef fused place_t:
+ctypedef fused offset_t:
     uint8_t
     uint16_t
     uint32_t
@@ -307,7 +329,7 @@ cdef double LARGEST = 2251799813685248.0        # 2**51
 cdef double ROUNDING = 6755399441055744.0       # 2**52 + 2**51: adding it rounds to an integer
 
 
-def whole_range(const number_t[:] values):
+def integer_range(const number_t[:] values):
     """Return the minimum and maximum, ignoring NaN, or None if a number is not an integer or all are NaN."""
     cdef Py_ssize_t i, n = values.shape[0]
     cdef number_t x
@@ -338,27 +360,27 @@ def whole_range(const number_t[:] values):
         return low, high
 
 
-def places_in_range(const number_t[:] values, number_t low, place_t[::1] out, uint8_t[::1] present):
-    """Write each number's difference from `low`, and the last code for NaN; mark the codes that occur in `present`."""
+def write_offsets(const number_t[:] values, number_t low, offset_t[::1] out, uint8_t[::1] present):
+    """Write x - low of each number, or the last index of `present` for NaN, to `out`; set present[offset] of each."""
     cdef Py_ssize_t i
     cdef number_t x
-    cdef place_t place
-    cdef place_t missing = <place_t> (present.shape[0] - 1)
+    cdef offset_t offset
+    cdef offset_t missing = <offset_t> (present.shape[0] - 1)
     with nogil:
         for i in range(values.shape[0]):
             x = values[i]
             if number_t is float32_t or number_t is float64_t:
-                place = <place_t> <int64_t> (<double> x - <double> low) if x == x else missing
+                offset = <offset_t> <int64_t> (<double> x - <double> low) if x == x else missing
             else:
-                place = <place_t> (<uint64_t> x - <uint64_t> low)
-            present[place] = 1
-            out[i] = place
+                offset = <offset_t> (<uint64_t> x - <uint64_t> low)
+            present[offset] = 1
+            out[i] = offset
 
 
 def mark_present(const whole_t[:] codes, uint8_t[::1] present):
-    """Mark the codes that occur in `present`, which must be all zeros; return the number of codes that do not.
+    """Set present[code] for the codes that occur; return the number of entries that remain zero.
 
-    Negative codes stand for missing values.
+    `present` must be all zeros. Negative codes stand for missing values.
     """
     cdef Py_ssize_t i, block, n = codes.shape[0]
     cdef Py_ssize_t n_absent = present.shape[0]
@@ -374,7 +396,7 @@ def mark_present(const whole_t[:] codes, uint8_t[::1] present):
 
 
 def map_codes(const whole_t[:] codes, const entry_t[::1] table, entry_t[::1] out):
-    """Write table[code + 1] for each code."""
+    """Write table[code + 1] for each code to `out`."""
     cdef Py_ssize_t i, n = codes.shape[0]
     cdef bint is_next = True
     with nogil:

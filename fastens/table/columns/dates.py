@@ -41,7 +41,7 @@ def part_name(column: str, part: str) -> str:
 
 
 def date_parts(dates: NDArray[np.datetime64], parts: Collection[str]) -> dict[str, Floats]:
-    """Return parts of dates as numbers that a tree can split.
+    """Return parts of dates as numbers that a tree can split, by the name of the part.
 
     The day since 1970, including its fraction, captures trends. The month (1 to 12), the day of the month, the weekday
     (0 is Monday) and the hour capture seasonality. Parts of missing dates are NaN.
@@ -85,7 +85,7 @@ def is_temporal(dtype: Any) -> bool:
 
 
 def parts_to_learn(column: Any) -> tuple[str, ...]:
-    """Return the date parts that a column may contain, given its type; empty if it does not hold dates."""
+    """Return the names of the date parts that a column may contain, given its type; empty if it holds no dates."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         return PARTS if dtype.kind == "M" else _parts_of_objects(column) if dtype.kind == "O" else ()
@@ -100,18 +100,19 @@ def parts_to_learn(column: Any) -> tuple[str, ...]:
 
 
 def _parts_of_objects(values: Iterable[Any]) -> tuple[str, ...]:
-    if not _is_date(_first(values)):
+    """Return the names of the date parts of objects; empty unless the first that is not missing is a date."""
+    if not _is_date(_first_present(values)):
         return ()
     return CALENDAR if all(type(value) is datetime.date or is_missing(value) for value in values) else PARTS
 
 
 def holds_objects_of_time(values: Iterable[Any]) -> bool:
     """Return True if the first object that is not missing is a date, a duration or a time of day."""
-    first = _first(values)
+    first = _first_present(values)
     return _is_date(first) or _is_duration(first)
 
 
-def _first(values: Iterable[Any]) -> Any:
+def _first_present(values: Iterable[Any]) -> Any:
     """Return the first value that is not missing, or None."""
     return next((value for value in values if not is_missing(value)), None)
 
@@ -128,7 +129,7 @@ def times_of(column: Any, name: str) -> NDArray[Any]:
     """
     values = _as_numpy(column)
     if values.dtype.kind == "O":
-        values = _of_objects(values, name)
+        values = _objects_as_times(values, name)
     unit = np.datetime_data(values.dtype)[0]
     if values.dtype.kind == "m" and unit in ("Y", "M", "generic"):
         raise ValueError(f"Column {name} must hold durations in days or other units of fixed length; got {unit!r}.")
@@ -140,6 +141,7 @@ def times_of(column: Any, name: str) -> NDArray[Any]:
 
 
 def _as_numpy(column: Any) -> NDArray[Any]:
+    """Return a column of dates, durations or times of any library as a NumPy array."""
     if isinstance(column, np.ndarray):
         return column
     dtype = column.dtype if hasattr(column, "dtype") else column.type
@@ -154,23 +156,24 @@ def _as_numpy(column: Any) -> NDArray[Any]:
     if hasattr(dtype, "pyarrow_dtype"):
         column = getattr(column, "array", column).__arrow_array__()
     if hasattr(column, "type"):  # an Arrow column
-        return _from_arrow(column)
+        return _arrow_as_numpy(column)
     return column.to_numpy()
 
 
-def _from_arrow(column: Any) -> NDArray[Any]:
+def _arrow_as_numpy(column: Any) -> NDArray[Any]:
+    """Return an Arrow column of dates, durations or times of day as a NumPy array."""
     of_day = re.match(r"time(32|64)\[(\w+)\]", str(column.type))
     if of_day is not None:
         column = column.cast(f"int{of_day[1]}").cast("int64").cast(f"duration[{of_day[2]}]")
     return column.to_numpy(zero_copy_only=False) if hasattr(column, "buffers") else column.to_numpy()
 
 
-def _of_objects(values: NDArray[np.object_], name: str) -> NDArray[Any]:
+def _objects_as_times(values: NDArray[np.object_], name: str) -> NDArray[Any]:
     """Return objects that are all dates, or all durations and times of day, as a NumPy array of times."""
     objects = values.tolist()
-    are_dates = _is_date(_first(objects))
+    are_dates = _is_date(_first_present(objects))
     kind, what, is_one, as_number = (
-        ("M8[us]", "dates", _is_date, _instant) if are_dates else ("m8[us]", "durations", _is_duration, _duration)
+        ("M8[us]", "dates", _is_date, _as_instant) if are_dates else ("m8[us]", "durations", _is_duration, _as_duration)
     )
     out = np.full(len(objects), "NaT", dtype=kind)
     for row, value in enumerate(objects):
@@ -185,14 +188,17 @@ def _of_objects(values: NDArray[np.object_], name: str) -> NDArray[Any]:
 
 
 def _is_date(value: Any) -> bool:
+    """Return True for a date, a datetime or a pandas Period."""
     return isinstance(value, datetime.date | np.datetime64) or type(value).__name__ == _PERIOD
 
 
 def _is_duration(value: Any) -> bool:
+    """Return True for a duration or a time of day."""
     return isinstance(value, datetime.timedelta | np.timedelta64 | datetime.time)
 
 
-def _instant(value: Any) -> np.datetime64:
+def _as_instant(value: Any) -> np.datetime64:
+    """Return a date, a datetime (converted to UTC) or the start of a period as datetime64 in microseconds."""
     value = getattr(value, "start_time", value)  # a period is represented by its start
     if getattr(value, "tzinfo", None) is None:
         return np.datetime64(value, "us")
@@ -201,11 +207,15 @@ def _instant(value: Any) -> np.datetime64:
 
 
 def date_of(value: Any) -> NDArray[np.datetime64]:
-    """Return a date, or a text in ISO 8601, as an array without dimensions; raise TypeError or ValueError otherwise."""
-    return np.array(_instant(value if _is_date(value) else datetime.datetime.fromisoformat(value)))
+    """Return a date, or a text in ISO 8601, as a datetime64 array without dimensions.
+
+    Raises TypeError or ValueError for other values.
+    """
+    return np.array(_as_instant(value if _is_date(value) else datetime.datetime.fromisoformat(value)))
 
 
-def _duration(value: Any) -> np.timedelta64:
+def _as_duration(value: Any) -> np.timedelta64:
+    """Return a duration, or the time of day since midnight, as timedelta64 in microseconds."""
     if isinstance(value, datetime.time):
         value = datetime.datetime.combine(datetime.date.min, value.replace(tzinfo=None)) - datetime.datetime.min
     if isinstance(value, np.timedelta64):
@@ -215,7 +225,10 @@ def _duration(value: Any) -> np.timedelta64:
 
 
 def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
-    """Return the dates of texts in ISO 8601, such as 2024-02-29 or 2024-02-29T18:30:00+01:00."""
+    """Return the dates of texts in ISO 8601, such as 2024-02-29 or 2024-02-29T18:30:00+01:00.
+
+    Raises ValueError that names the column and the row for other texts.
+    """
     out = []
     for row, value in enumerate(values):
         try:
@@ -229,7 +242,7 @@ def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
 
 
 def days_of_series(column: nw.Series, name: str) -> Floats:
-    """Return a column of a frame that held dates in `fit` as days since 1970, with their fraction.
+    """Return a column of a frame that held dates in `fit` as days since 1970, including fractions of a day.
 
     The column must hold dates, or texts in ISO 8601. Error messages use `name`.
     """
@@ -241,13 +254,13 @@ def days_of_series(column: nw.Series, name: str) -> Floats:
     values = column.to_list() if column.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Object) else None
     if values is None:
         raise ValueError(f"Column {name} must hold dates, as in fit; it holds {column.dtype}.")
-    if _is_date(_first(values)):  # the categories are dates
+    if _is_date(_first_present(values)):  # the categories are dates
         return elapsed_days(times_of(np.array(values, dtype=object), name))
     return elapsed_days(dates_of_texts(values, name))
 
 
-def with_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[Any]:
-    """Return numeric rows with additional columns for the date parts of columns that hold days since 1970."""
+def append_date_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[Any]:
+    """Return numeric rows with a column appended for each (column index, part name) of columns that hold days."""
     out = np.empty((len(rows), rows.shape[1] + len(parts)), dtype=rows.dtype, order="F")
     out[:, : rows.shape[1]] = rows
     of_columns: dict[int, list[str]] = {}
@@ -262,7 +275,7 @@ def with_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[
 
 
 def instants_of(days: NDArray[Any]) -> NDArray[np.datetime64]:
-    """Return the dates of days since 1970, to the second; days that are out of range become NaT."""
+    """Return days since 1970 as dates in seconds; days that are out of range become NaT."""
     seconds = days.astype(np.float64) * SECONDS_PER_DAY
     whole = np.rint(seconds)
     # Rounding errors of the fraction of a day must not turn a full hour into the hour before.

@@ -31,14 +31,14 @@ cdef enum:
     RECENT_BITS = 10
 
 
-cdef struct Seen:
+cdef struct HashTable:
     Recent[1 << RECENT_BITS] recent     # direct-mapped cache of recent values
     Slot* slots
     Text* texts             # indexed by number
     int64_t* rows           # first row of each distinct value
     int64_t n_distinct
-    int64_t room            # capacity of texts and rows
-    int64_t most
+    int64_t capacity        # of texts and rows
+    int64_t max_distinct
     int64_t missing         # number of the missing value; -1 if none has occurred
     int shift               # 64 - log2(number of slots)
 
@@ -47,7 +47,7 @@ cdef struct Source:
     # Location of the values of consecutive rows.
     const char* data
     const char* end         # end of the readable memory
-    const char* places      # offsets, views, or texts
+    const char* items       # offsets, views, or texts
     const char** buffers    # buffers that views refer to
     const uint8_t* valid    # validity bitmap; NULL if no value is missing
     int64_t first           # index of the first row's value
@@ -69,50 +69,53 @@ cdef enum:
     INLINE = 12         # length of the longest text stored in the view
 
 
-cdef inline int32_t int_at(const char* p) noexcept nogil:
+cdef inline int32_t load_int32(const char* address) noexcept nogil:
+    """Return the 32-bit integer that is stored at an address, which may be unaligned."""
     cdef int32_t value
-    memcpy(&value, p, 4)
+    memcpy(&value, address, 4)
     return value
 
 
-cdef inline bint is_valid(const uint8_t* bits, int64_t place) noexcept nogil:
-    return (bits[place >> 3] >> (place & 7)) & 1
+cdef inline bint is_valid(const uint8_t* bits, int64_t index) noexcept nogil:
+    """Return True if the bit of a value is set in an Arrow validity bitmap."""
+    return (bits[index >> 3] >> (index & 7)) & 1
 
 
-cdef inline Text text_at(const Source* source, Layout layout, int64_t place) noexcept nogil:
+cdef inline Text text_at_index(const Source* source, Layout layout, int64_t index) noexcept nogil:
+    """Return the text at an index of the buffers of `source`, without a copy; `layout` is not WORDS."""
     cdef Text text
     cdef int64_t start
     text.kind = 0
     if layout == FIXED:
-        text.data = source.data + place * source.stride
+        text.data = source.data + index * source.stride
         text.length = source.length
     elif layout == TEXTS:
-        text = (<const Text*> source.places)[place]
+        text = (<const Text*> source.items)[index]
     elif layout == OFFSETS_32:
-        start = (<const int32_t*> source.places)[place]
+        start = (<const int32_t*> source.items)[index]
         text.data = source.data + start
-        text.length = (<const int32_t*> source.places)[place + 1] - start
+        text.length = (<const int32_t*> source.items)[index + 1] - start
     elif layout == OFFSETS_64:
-        start = (<const int64_t*> source.places)[place]
+        start = (<const int64_t*> source.items)[index]
         text.data = source.data + start
-        text.length = (<const int64_t*> source.places)[place + 1] - start
+        text.length = (<const int64_t*> source.items)[index + 1] - start
     else:
-        text.data = source.places + VIEW * place
-        text.length = int_at(text.data)
+        text.data = source.items + VIEW * index
+        text.length = load_int32(text.data)
         if text.length <= INLINE:
             text.data += 4
         else:
-            text.data = source.buffers[int_at(text.data + 8)] + int_at(text.data + 12)
+            text.data = source.buffers[load_int32(text.data + 8)] + load_int32(text.data + 12)
     return text
 
 
 cdef class Distinct:
-    cdef Seen seen
+    cdef HashTable table
     cdef object codes_      # array that `narrow` or `wide` points to
     cdef uint8_t* narrow
     cdef uint32_t* wide
     cdef bint is_wide
     cdef int64_t n_done
-    cdef int64_t most
+    cdef int64_t max_distinct
     cdef bint add(self, Source* source, Layout layout, int64_t n) except -1 nogil
-    cdef int _widen(self) except -1
+    cdef int _widen_codes(self) except -1

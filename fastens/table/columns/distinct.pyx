@@ -36,243 +36,268 @@ ctypedef fused number_t:
     uint32_t
 
 
-cdef inline uint64_t _word_at(const char* p) noexcept nogil:
+cdef inline uint64_t _load_word(const char* address) noexcept nogil:
+    """Return the eight bytes at an address, which may be unaligned."""
     cdef uint64_t word
-    memcpy(&word, p, 8)
+    memcpy(&word, address, 8)
     return word
 
 
-cdef inline uint64_t _slot_of(const Seen* seen, uint64_t low, uint64_t high) noexcept nogil:
-    return ((low + high * OTHER) * ODD) >> seen.shift
+cdef inline uint64_t _slot_index(const HashTable* table, uint64_t low, uint64_t high) noexcept nogil:
+    """Return the preferred slot of a value in the hash table, from the value's first and last eight bytes."""
+    return ((low + high * OTHER) * ODD) >> table.shift
 
 
-cdef bint _grow_slots(Seen* seen, int n_bits) noexcept nogil:
-    cdef Slot* old = seen.slots
-    cdef int64_t n_old = (<int64_t> 1 << (64 - seen.shift)) if old != NULL else 0
+cdef bint _grow_slots(HashTable* table, int n_bits) noexcept nogil:
+    """Rehash all values into 2**n_bits slots; return False if memory is exhausted."""
+    cdef Slot* old = table.slots
+    cdef int64_t n_old = (<int64_t> 1 << (64 - table.shift)) if old != NULL else 0
     cdef uint64_t mask = (<uint64_t> 1 << n_bits) - 1
-    cdef uint64_t place
+    cdef uint64_t index
     cdef int64_t i
     cdef Slot* slots = <Slot*> calloc(<size_t> 1 << n_bits, sizeof(Slot))
     if slots == NULL:
         return False
-    seen.slots = slots
-    seen.shift = 64 - n_bits
+    table.slots = slots
+    table.shift = 64 - n_bits
     for i in range(n_old):
         if old[i].number:
-            place = _slot_of(seen, old[i].low, old[i].high)
-            while slots[place].number:
-                place = (place + 1) & mask
-            slots[place] = old[i]
+            index = _slot_index(table, old[i].low, old[i].high)
+            while slots[index].number:
+                index = (index + 1) & mask
+            slots[index] = old[i]
     free(old)
     return True
 
 
-cdef bint _make_room(Seen* seen) noexcept nogil:
-    cdef int64_t room = max(<int64_t> 16, 2 * seen.room)
-    cdef void* texts = realloc(seen.texts, room * sizeof(Text))
+cdef bint _grow_capacity(HashTable* table) noexcept nogil:
+    """Double the capacity of the arrays of texts and first rows; return False if memory is exhausted."""
+    cdef int64_t capacity = max(<int64_t> 16, 2 * table.capacity)
+    cdef void* texts = realloc(table.texts, capacity * sizeof(Text))
     if texts != NULL:
-        seen.texts = <Text*> texts
-    cdef void* rows = realloc(seen.rows, room * sizeof(int64_t))
+        table.texts = <Text*> texts
+    cdef void* rows = realloc(table.rows, capacity * sizeof(int64_t))
     if rows != NULL:
-        seen.rows = <int64_t*> rows
+        table.rows = <int64_t*> rows
     if texts == NULL or rows == NULL:
         return False
-    seen.room = room
+    table.capacity = capacity
     return True
 
 
-cdef int64_t _append(Seen* seen, Text text, int64_t row) noexcept nogil:
-    if seen.n_distinct >= seen.most:
+cdef int64_t _append(HashTable* table, Text text, int64_t row) noexcept nogil:
+    """Append a value that first occurs in `row` without hashing it; return its code, FULL or NO_MEMORY."""
+    if table.n_distinct >= table.max_distinct:
         return FULL
-    if seen.n_distinct == seen.room and not _make_room(seen):
+    if table.n_distinct == table.capacity and not _grow_capacity(table):
         return NO_MEMORY
-    seen.texts[seen.n_distinct] = text
-    seen.rows[seen.n_distinct] = row
-    seen.n_distinct += 1
-    return seen.n_distinct - 1
+    table.texts[table.n_distinct] = text
+    table.rows[table.n_distinct] = row
+    table.n_distinct += 1
+    return table.n_distinct - 1
 
 
-cdef int64_t _insert(Seen* seen, uint64_t low, uint64_t high, Text text, int64_t row) noexcept nogil:
-    cdef int64_t number
-    cdef uint64_t place
-    if (seen.n_distinct + 1) * 2 > (<int64_t> 1 << (64 - seen.shift)):
-        if not _grow_slots(seen, 64 - seen.shift + 2):
+cdef int64_t _insert(HashTable* table, uint64_t low, uint64_t high, Text text, int64_t row) noexcept nogil:
+    """Add a value that is not in the hash table; return its new code, FULL or NO_MEMORY."""
+    cdef int64_t code
+    cdef uint64_t index
+    if (table.n_distinct + 1) * 2 > (<int64_t> 1 << (64 - table.shift)):
+        if not _grow_slots(table, 64 - table.shift + 2):
             return NO_MEMORY
-    number = _append(seen, text, row)
-    if number >= 0:
-        place = _slot_of(seen, low, high)
-        while seen.slots[place].number:
-            place = (place + 1) & ((<uint64_t> 1 << (64 - seen.shift)) - 1)
-        seen.slots[place] = Slot(low, high, 4 * text.length + text.kind, number + 1)
-    return number
+    code = _append(table, text, row)
+    if code >= 0:
+        index = _slot_index(table, low, high)
+        while table.slots[index].number:
+            index = (index + 1) & ((<uint64_t> 1 << (64 - table.shift)) - 1)
+        table.slots[index] = Slot(low, high, 4 * text.length + text.kind, code + 1)
+    return code
 
 
-cdef inline int64_t _find(Seen* seen, uint64_t low, uint64_t high, Text text, int64_t row) noexcept nogil:
-    cdef uint64_t place = _slot_of(seen, low, high)
-    cdef const Slot* slot = seen.slots + place
+cdef inline int64_t _find_or_insert(
+    HashTable* table, uint64_t low, uint64_t high, Text text, int64_t row
+) noexcept nogil:
+    """Return the code of a value, after adding it if it is new; FULL or NO_MEMORY if that fails.
+
+    `low` and `high` are the first and last eight bytes of the value, and `row` is the row in which it occurs.
+    """
+    cdef uint64_t index = _slot_index(table, low, high)
+    cdef const Slot* slot = table.slots + index
     while slot.number:
         if slot.low == low and slot.high == high and slot.extent == 4 * text.length + text.kind:
-            if text.length <= SHORT or memcmp(seen.texts[slot.number - 1].data, text.data, text.length) == 0:
+            if text.length <= SHORT or memcmp(table.texts[slot.number - 1].data, text.data, text.length) == 0:
                 return slot.number - 1
-        place = (place + 1) & ((<uint64_t> 1 << (64 - seen.shift)) - 1)
-        slot = seen.slots + place
-    return _insert(seen, low, high, text, row)
+        index = (index + 1) & ((<uint64_t> 1 << (64 - table.shift)) - 1)
+        slot = table.slots + index
+    return _insert(table, low, high, text, row)
 
 
-cdef inline uint64_t _place_of(uint64_t word) noexcept nogil:
+cdef inline uint64_t _cache_index(uint64_t word) noexcept nogil:
+    """Return the entry of a word in the direct-mapped cache of recent values."""
     return (word * ODD) >> (64 - RECENT_BITS)
 
 
-cdef inline int64_t _find_recent(const Seen* seen, uint64_t word) noexcept nogil:
-    # Fast path for recently seen values, which are most values of typical columns; returns -1 for others.
-    cdef const Recent* recent = seen.recent + _place_of(word)
+cdef inline int64_t _find_cached(const HashTable* table, uint64_t word) noexcept nogil:
+    """Return the code of a word from the cache of recent values, or -1 if the cache does not hold it."""
+    # This fast path finds most values of typical columns, which have occurred recently.
+    cdef const Recent* recent = table.recent + _cache_index(word)
     return recent.number - 1 if recent.word == word else -1
 
 
-cdef inline int64_t _keep(Seen* seen, uint64_t word, int64_t number) noexcept nogil:
-    if number >= 0:
-        seen.recent[_place_of(word)] = Recent(word, number + 1)
-    return number
+cdef inline int64_t _cache_code(HashTable* table, uint64_t word, int64_t code) noexcept nogil:
+    """Write the code of a word to the cache of recent values unless it is an error code; return the code."""
+    if code >= 0:
+        table.recent[_cache_index(word)] = Recent(word, code + 1)
+    return code
 
 
-cdef inline int64_t _find_word(Seen* seen, uint64_t word, int64_t row) noexcept nogil:
+cdef inline int64_t _encode_word(HashTable* table, uint64_t word, int64_t row) noexcept nogil:
+    """Return the code of an eight-byte word in `row`, after adding it if it is new, or a negative error code."""
     cdef Text text
-    cdef int64_t number = _find_recent(seen, word)
-    if number >= 0:
-        return number
+    cdef int64_t code = _find_cached(table, word)
+    if code >= 0:
+        return code
     text.data, text.length, text.kind = NULL, 0, IDENTITY
-    return _keep(seen, word, _find(seen, word, 0, text, row))
+    return _cache_code(table, word, _find_or_insert(table, word, 0, text, row))
 
 
-cdef int64_t _find_text(
-    Seen* seen, const char* data, int64_t length, int64_t kind, const char* end, int64_t row
+cdef int64_t _encode_text(
+    HashTable* table, const char* data, int64_t length, int64_t kind, const char* end, int64_t row
 ) noexcept nogil:
+    """Return the code of a text, after adding it if it is new; memory is readable from `data` to `end`."""
     cdef uint64_t low = 0, high = 0
     cdef bint is_long = length > 8
     if data + 8 <= end:         # reads past the text so that no branch depends on its length
-        low = _word_at(data) & FIRST_BYTES[8 if is_long else length]
-        high = _word_at(data + (length - 8 if is_long else 0)) & (<uint64_t> 0 - <uint64_t> is_long)
+        low = _load_word(data) & FIRST_BYTES[8 if is_long else length]
+        high = _load_word(data + (length - 8 if is_long else 0)) & (<uint64_t> 0 - <uint64_t> is_long)
     else:
         memcpy(&low, data, length)
-    return _find(seen, low, high, Text(data, length, kind), row)
+    return _find_or_insert(table, low, high, Text(data, length, kind), row)
 
 
-cdef inline int64_t _find_short_text(
-    Seen* seen, uint64_t word, Text text, const char* end, int64_t row
+cdef inline int64_t _encode_short_text(
+    HashTable* table, uint64_t word, Text text, const char* end, int64_t row
 ) noexcept nogil:
-    # For texts of less than eight bytes. `word` holds the text, with its extent in the remaining byte.
-    cdef int64_t number = _find_recent(seen, word)
-    if number >= 0:
-        return number
-    return _keep(seen, word, _find_text(seen, text.data, text.length, text.kind, end, row))
+    """Return the code of a text of less than eight bytes, using the cache of recent values.
+
+    `word` holds the text, with its extent in the remaining byte.
+    """
+    cdef int64_t code = _find_cached(table, word)
+    if code >= 0:
+        return code
+    return _cache_code(table, word, _encode_text(table, text.data, text.length, text.kind, end, row))
 
 
-cdef int64_t _find_missing(Seen* seen, int64_t row) noexcept nogil:
+cdef int64_t _encode_missing(HashTable* table, int64_t row) noexcept nogil:
+    """Return the code of the missing value, after adding it if no missing value has occurred before."""
     cdef Text text
-    if seen.missing < 0:
+    if table.missing < 0:
         text.data, text.length, text.kind = NULL, 0, IDENTITY
-        seen.missing = _append(seen, text, row)
-    return seen.missing
+        table.missing = _append(table, text, row)
+    return table.missing
 
 
-cdef inline int64_t _find_in(
-    Seen* seen, const Source* source, Layout layout, int64_t place, int64_t row
+cdef inline int64_t _encode_value(
+    HashTable* table, const Source* source, Layout layout, int64_t index, int64_t row
 ) noexcept nogil:
+    """Return the code of the value at `index` of `source`, after adding it, with its first `row`, if it is new."""
     cdef Text text
     cdef const char* end
     cdef uint64_t word
     if layout == WORDS:
-        return _find_word(seen, _word_at(source.data + place * source.stride), row)
-    text = text_at(source, layout, place)
+        return _encode_word(table, _load_word(source.data + index * source.stride), row)
+    text = text_at_index(source, layout, index)
     end = text.data + text.length
     if layout == TEXTS:         # the object header before the characters is readable memory
         if text.kind == IDENTITY:   # bypasses the recent words, because an address could equal the word of a text
-            return _find(seen, <uint64_t> <size_t> text.data, 0, Text(NULL, 0, IDENTITY), row)
+            return _find_or_insert(table, <uint64_t> <size_t> text.data, 0, Text(NULL, 0, IDENTITY), row)
         if text.length < 8:
-            word = _word_at(end - 8) & LAST_BYTES[text.length]
-            return _find_short_text(seen, word | FIRST_BYTE * (4 * text.length + text.kind), text, end, row)
+            word = _load_word(end - 8) & LAST_BYTES[text.length]
+            return _encode_short_text(table, word | FIRST_BYTE * (4 * text.length + text.kind), text, end, row)
     elif layout != FIXED:
         end = source.end if layout != VIEWS else text.data + max(text.length, <int64_t> INLINE)
         if text.length < 8 and text.data + 8 <= end:
-            word = _word_at(text.data) & FIRST_BYTES[text.length]
-            return _find_short_text(seen, word | LAST_BYTE * (4 * text.length + text.kind), text, end, row)
-    return _find_text(seen, text.data, text.length, text.kind, end, row)
+            word = _load_word(text.data) & FIRST_BYTES[text.length]
+            return _encode_short_text(table, word | LAST_BYTE * (4 * text.length + text.kind), text, end, row)
+    return _encode_text(table, text.data, text.length, text.kind, end, row)
 
 
-cdef inline int64_t _number_rows(
-    Seen* seen, const Source* source, Layout layout, bint has_missing, int64_t n, int64_t row, number_t* out
+cdef inline int64_t _encode_rows(
+    HashTable* table, const Source* source, Layout layout, bint has_missing, int64_t n, int64_t row, number_t* out
 ) noexcept nogil:
-    # Returns the number of rows numbered, or NO_MEMORY.
-    cdef int64_t i, place, number
+    """Write the codes of `n` rows to `out`, up to the first value that exceeds the limit of distinct values.
+
+    Returns the number of rows whose code was written, or NO_MEMORY.
+    """
+    cdef int64_t i, index, code
     for i in range(n):
-        place = source.first + i
-        if has_missing and not is_valid(source.valid, place):
-            number = _find_missing(seen, row + i)
+        index = source.first + i
+        if has_missing and not is_valid(source.valid, index):
+            code = _encode_missing(table, row + i)
         else:
-            number = _find_in(seen, source, layout, place, row + i)
-        if number < 0:
-            return i if number == FULL else NO_MEMORY
-        out[i] = <number_t> number
+            code = _encode_value(table, source, layout, index, row + i)
+        if code < 0:
+            return i if code == FULL else NO_MEMORY
+        out[i] = <number_t> code
     return n
 
 
-cdef int64_t _number(
-    Seen* seen, const Source* source, Layout layout, int64_t n, int64_t row, number_t* out
+cdef int64_t _encode_rows_by_layout(
+    HashTable* table, const Source* source, Layout layout, int64_t n, int64_t row, number_t* out
 ) noexcept nogil:
-    # Literal arguments let the compiler generate a specialised loop for each call.
+    """Call `_encode_rows` with literal arguments, which let the compiler specialise the loop for each layout."""
     if source.valid == NULL:
         if layout == WORDS:
-            return _number_rows(seen, source, WORDS, False, n, row, out)
+            return _encode_rows(table, source, WORDS, False, n, row, out)
         if layout == FIXED:
-            return _number_rows(seen, source, FIXED, False, n, row, out)
+            return _encode_rows(table, source, FIXED, False, n, row, out)
         if layout == TEXTS:
-            return _number_rows(seen, source, TEXTS, False, n, row, out)
+            return _encode_rows(table, source, TEXTS, False, n, row, out)
         if layout == OFFSETS_32:
-            return _number_rows(seen, source, OFFSETS_32, False, n, row, out)
+            return _encode_rows(table, source, OFFSETS_32, False, n, row, out)
         if layout == OFFSETS_64:
-            return _number_rows(seen, source, OFFSETS_64, False, n, row, out)
-        return _number_rows(seen, source, VIEWS, False, n, row, out)
+            return _encode_rows(table, source, OFFSETS_64, False, n, row, out)
+        return _encode_rows(table, source, VIEWS, False, n, row, out)
     if layout == OFFSETS_32:
-        return _number_rows(seen, source, OFFSETS_32, True, n, row, out)
+        return _encode_rows(table, source, OFFSETS_32, True, n, row, out)
     if layout == OFFSETS_64:
-        return _number_rows(seen, source, OFFSETS_64, True, n, row, out)
-    return _number_rows(seen, source, VIEWS, True, n, row, out)
+        return _encode_rows(table, source, OFFSETS_64, True, n, row, out)
+    return _encode_rows(table, source, VIEWS, True, n, row, out)
 
 
 cdef class Distinct:
-    """The distinct values of a column of `n_rows` rows, at most `most` of them, added chunk by chunk.
+    """The distinct values of a column of `n_rows` rows, at most `max_distinct` of them, added chunk by chunk.
 
     Texts are not copied: their buffers must stay alive until `texts` has been called.
     """
 
-    def __cinit__(self, int64_t n_rows, int64_t most):
+    def __cinit__(self, int64_t n_rows, int64_t max_distinct):
         cdef uint8_t[::1] narrow = np.empty(n_rows, dtype=np.uint8)
         self.codes_, self.narrow = narrow.base, &narrow[0] if n_rows else NULL
-        self.most = most
-        self.seen.most = min(most, <int64_t> NARROW)
-        self.seen.missing = -1
-        if not _grow_slots(&self.seen, FIRST_SLOTS):
+        self.max_distinct = max_distinct
+        self.table.max_distinct = min(max_distinct, <int64_t> NARROW)
+        self.table.missing = -1
+        if not _grow_slots(&self.table, FIRST_SLOTS):
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.seen.slots)
-        free(self.seen.texts)
-        free(self.seen.rows)
+        free(self.table.slots)
+        free(self.table.texts)
+        free(self.table.rows)
 
     cdef bint add(self, Source* source, Layout layout, int64_t n) except -1 nogil:
-        """Number the next rows; return False if there are too many distinct values."""
+        """Append the codes of the next `n` rows; return False if there are more than `max_distinct` distinct values."""
         cdef int64_t done = 0
         if not self.is_wide:
-            done = _number(&self.seen, source, layout, n, self.n_done, self.narrow + self.n_done)
-            if 0 <= done < n and self.most > NARROW:
+            done = _encode_rows_by_layout(&self.table, source, layout, n, self.n_done, self.narrow + self.n_done)
+            if 0 <= done < n and self.max_distinct > NARROW:
                 with gil:
-                    self._widen()
+                    self._widen_codes()
         if done >= 0:
             self.n_done += done
         if 0 <= done < n and self.is_wide:
             source.first += done
             n -= done
-            done = _number(&self.seen, source, layout, n, self.n_done, self.wide + self.n_done)
+            done = _encode_rows_by_layout(&self.table, source, layout, n, self.n_done, self.wide + self.n_done)
             if done >= 0:
                 self.n_done += done
         if done < 0:
@@ -280,23 +305,24 @@ cdef class Distinct:
                 raise MemoryError
         return done == n
 
-    cdef int _widen(self) except -1:
+    cdef int _widen_codes(self) except -1:
+        """Convert the codes from uint8 to uint32, and raise the limit of distinct values to `max_distinct`."""
         cdef uint32_t[::1] wide = self.codes_.astype(np.uint32)
         self.codes_, self.wide, self.is_wide = wide.base, &wide[0], True
-        self.seen.most = self.most
+        self.table.max_distinct = self.max_distinct
         return 0
 
     def add_words(self, const int64_t[:] words):
-        """Number the values of an array of eight-byte words."""
-        cdef Source source = _source_of(<const char*> &words[0], words.strides[0])
+        """Append the codes of eight-byte words; return False if there are too many distinct values."""
+        cdef Source source = _strided_source(<const char*> &words[0], words.strides[0])
         cdef bint is_done
         with nogil:
             is_done = self.add(&source, WORDS, words.shape[0])
         return is_done
 
     def add_fixed(self, const uint8_t[:, :] texts):
-        """Number texts of fixed length, one row of bytes each."""
-        cdef Source source = _source_of(<const char*> &texts[0, 0], texts.strides[0])
+        """Append the codes of texts of fixed length, one row of bytes each; return False if too many are distinct."""
+        cdef Source source = _strided_source(<const char*> &texts[0, 0], texts.strides[0])
         cdef bint is_done
         source.length = texts.shape[1]
         with nogil:
@@ -305,29 +331,30 @@ cdef class Distinct:
 
     @property
     def codes(self):
-        """Number of each row's value."""
+        """Code of each row's value, the index of the value in order of first appearance."""
         return self.codes_
 
     @property
     def rows(self):
         """First row of each distinct value."""
-        if self.seen.n_distinct == 0:
+        if self.table.n_distinct == 0:
             return np.zeros(0, dtype=np.int64)
-        return np.array(<int64_t[:self.seen.n_distinct]> self.seen.rows)
+        return np.array(<int64_t[:self.table.n_distinct]> self.table.rows)
 
     def texts(self):
-        """Return the text of each number, None for the missing value."""
+        """Return the distinct texts as a list indexed by code, with None for the missing value."""
         cdef int64_t i
         cdef list out = []
-        for i in range(self.seen.n_distinct):
-            if i == self.seen.missing:
+        for i in range(self.table.n_distinct):
+            if i == self.table.missing:
                 out.append(None)
             else:
-                out.append(self.seen.texts[i].data[:self.seen.texts[i].length].decode("utf-8"))
+                out.append(self.table.texts[i].data[:self.table.texts[i].length].decode("utf-8"))
         return out
 
 
-cdef Source _source_of(const char* data, int64_t stride) noexcept:
+cdef Source _strided_source(const char* data, int64_t stride) noexcept:
+    """Return a Source without missing values whose values start at `data` and are `stride` bytes apart."""
     cdef Source source
     memset(&source, 0, sizeof(Source))
     source.data = data
@@ -345,10 +372,11 @@ cdef extern from "Python.h" nogil:
 cdef enum:
     BLOCK = 32          # texts per lookup batch: their objects are still in the L1 cache
     AHEAD = 32          # prefetch distance, in objects
-    UNSEEN = 2048       # blocks between checks for Ctrl-C: about 20 ms
+    BLOCKS_PER_CHECK = 2048       # blocks between checks for Ctrl-C: about 20 ms
 
 
-cdef inline Text _text_of(PyObject* value) noexcept nogil:
+cdef inline Text _text_of_object(PyObject* value) noexcept nogil:
+    """Return the characters of a Python string; for any other object, its address as a Text of kind IDENTITY."""
     cdef Text text
     if PyUnicode_CheckExact(value) and PyUnicode_IS_COMPACT(value):     # the characters follow the object header
         text.kind = PyUnicode_KIND(value) >> 1      # for 1, 2 and 4 bytes per character
@@ -359,27 +387,28 @@ cdef inline Text _text_of(PyObject* value) noexcept nogil:
     return text
 
 
-def number_strings(Distinct distinct, const int64_t[:] pointers):
-    """Number Python objects: strings by their characters, others by identity. Return False if there are too many.
+def encode_objects(Distinct distinct, const int64_t[:] addresses):
+    """Append the codes of Python objects; return False if there are too many distinct values.
 
-    `pointers` holds the objects' addresses. Their array keeps the objects alive, so it must not be modified meanwhile.
+    Strings are compared by their characters and other objects by identity. `addresses` holds the addresses of the
+    objects in an array that keeps them alive, so it must not be modified meanwhile.
     """
     cdef Text[BLOCK] texts
     cdef Source source
-    cdef Py_ssize_t first, block, i, n, n_rows = pointers.shape[0]
+    cdef Py_ssize_t first, block, i, n, n_rows = addresses.shape[0]
     cdef bint is_done = True
     memset(&source, 0, sizeof(Source))
-    source.places = <const char*> texts
+    source.items = <const char*> texts
     with nogil:
         for block in range((n_rows + BLOCK - 1) // BLOCK):
-            if block % UNSEEN == UNSEEN - 1:
+            if block % BLOCKS_PER_CHECK == BLOCKS_PER_CHECK - 1:
                 with gil:
                     PyErr_CheckSignals()
             first = block * BLOCK
             n = min(<Py_ssize_t> BLOCK, n_rows - first)
             for i in range(n):
-                prefetch(<const void*> <size_t> pointers[min(first + i + AHEAD, n_rows - 1)])
-                texts[i] = _text_of(<PyObject*> <size_t> pointers[first + i])
+                prefetch(<const void*> <size_t> addresses[min(first + i + AHEAD, n_rows - 1)])
+                texts[i] = _text_of_object(<PyObject*> <size_t> addresses[first + i])
             source.first = 0
             is_done = distinct.add(&source, TEXTS, n)
             if not is_done:

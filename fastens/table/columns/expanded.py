@@ -48,7 +48,7 @@ class Words:
 
     @classmethod
     def learned(cls, options: Texts, texts: Iterable[str]) -> Words:
-        """Return the column with the terms that occur in most texts; ties go to the first term in sorted order."""
+        """Return a Words with the terms that occur in most of the texts; ties go to the first term in sorted order."""
         empty, text_counts = cls(options.analyzer, options.ngram_range), Counter[str]()
         for text in texts:
             text_counts.update(set(empty.terms_of(text)[1]))
@@ -63,22 +63,25 @@ class Words:
     def terms_of(self, text: str) -> tuple[int, list[str]]:
         """Return the length of a text in words, characters or items, and its terms."""
         text = text if text.isascii() else normalize("NFKC", text)
-        least, most = self.ngram_range
+        min_size, max_size = self.ngram_range
         if self.analyzer == "char":
-            return len(text), list(_characters(text.lower(), least, most))
+            return len(text), list(_iter_char_ngrams(text.lower(), min_size, max_size))
         if self.analyzer != "word":
             items = [item for item in map(str.strip, text.split(self.analyzer)) if item]
             return len(items), items
         words = _WORD.findall(text.lower())
-        if most == 1:
+        if max_size == 1:
             return len(words), words
-        sizes, n = range(least, most + 1), len(words)
+        sizes, n = range(min_size, max_size + 1), len(words)
         return n, [" ".join(words[i : i + size]) for size in sizes for i in range(n - size + 1)]
 
     def read(self, cells: Sequence[Any], name: str) -> tuple[Floats, sparse.csr_array]:
-        """Return the lengths of texts and the counts of their terms; a missing text has length NaN and no terms."""
+        """Return the lengths of texts, and the counts of terms of shape (n_rows, n_terms).
+
+        A missing text has length NaN and no terms.
+        """
         lengths, ends, columns, counts = np.full(len(cells), np.nan), [0], list[int](), list[int]()
-        for row, text in enumerate(_texts_among(cells, name)):
+        for row, text in enumerate(_iter_texts(cells, name)):
             if text is not None:
                 lengths[row], terms = self.terms_of(text)
                 term_counts = Counter(self._places[term] for term in terms if term in self._places)
@@ -89,7 +92,7 @@ class Words:
         return lengths, sparse.csr_array(parts, shape=(len(cells), len(self.terms)))
 
     def to_state(self) -> dict[str, Any]:
-        """Return the state as plain values for saving."""
+        """Return the options and the vocabulary as plain values for saving."""
         return {"analyzer": self.analyzer, "ngram_range": list(self.ngram_range), "terms": self.terms}
 
 
@@ -105,12 +108,15 @@ class Elements:
         return list(map(str, range(self.size)))
 
     def read(self, cells: Sequence[Any], name: str) -> tuple[Floats, Floats]:
-        """Return the first elements of lists, and the other elements; all elements of a missing list are NaN."""
+        """Return the first elements of lists, of shape (n_rows,), and the others, of shape (n_rows, size - 1).
+
+        All elements of a missing list are NaN.
+        """
         out = np.full((len(cells), self.size), np.nan)
         for row, cell in enumerate(cells):
             if is_list(cell):
                 _check_lengths(name, {self.size, len(cell)})
-                out[row] = _numbers_in(cell, name, row)
+                out[row] = _list_as_array(cell, name, row)
             elif not is_missing(cell):
                 raise fault(name, "lists of numbers", row, cell)
         narrow = out.astype(np.float32)
@@ -118,7 +124,7 @@ class Elements:
         return out[:, 0], values[:, 1:]
 
     def to_state(self) -> dict[str, Any]:
-        """Return the state as plain values for saving."""
+        """Return the size of the lists as plain values for saving."""
         return {"size": self.size}
 
 
@@ -126,7 +132,7 @@ Expanded = Words | Elements
 
 
 def expanded_from(state: Any) -> Expanded:
-    """Return the column with a state from `to_state`; raise ValueError if it is malformed."""
+    """Return the Words or Elements that `to_state` saved; raise ValueError if the state is malformed."""
     if state.keys() == {"size"} and type(state["size"]) is int and state["size"] > 0:
         return Elements(state["size"])
     terms, sizes = state.get("terms"), state.get("ngram_range")
@@ -142,7 +148,7 @@ def expanded_from(state: Any) -> Expanded:
 def learn_expanded(
     table: Any, texts: Mapping[int, Texts], lists: Collection[int], comm: Comm = LOCAL
 ) -> dict[int, Expanded]:
-    """Learn the columns of texts and of lists of a table, in one pass over the rows of all ranks.
+    """Return the Words or Elements of columns of texts and lists, by column index, from the rows of all ranks.
 
     Parameters
     ----------
@@ -164,7 +170,7 @@ def learn_expanded(
             if index in sizes:
                 sizes[index].update(len(cell) for cell in cells if is_list(cell) and not _has_strings(cell))
                 cells = [cell for cell in cells if is_list(cell) and _has_strings(cell)]
-            distinct_texts.update(text for text in _texts_among(cells, matched.name(index)) if text is not None)
+            distinct_texts.update(text for text in _iter_texts(cells, matched.name(index)) if text is not None)
             if len(distinct_texts) > 2 * MAX_SAMPLE:
                 samples[index] = sampled(distinct_texts)
     learned: dict[int, Expanded] = {}
@@ -186,10 +192,11 @@ def sampled(texts: set[str]) -> set[str]:
     The sample of a union is the sample of the union of samples, so it does not depend on batches, ranks or the order
     and the number of copies of the rows.
     """
-    return texts if len(texts) <= MAX_SAMPLE else set(nsmallest(MAX_SAMPLE, texts, key=_hash))
+    return texts if len(texts) <= MAX_SAMPLE else set(nsmallest(MAX_SAMPLE, texts, key=_hash_key))
 
 
-def _hash(text: str) -> tuple[bytes, str]:
+def _hash_key(text: str) -> tuple[bytes, str]:
+    """Return the sort key of a text: its 64-bit hash, then the text."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), text
 
 
@@ -197,7 +204,7 @@ def _hash(text: str) -> tuple[bytes, str]:
 
 
 def holds_lists(column: Any) -> bool:
-    """Return True if the type of a column is a list, or the first of its objects that is not missing is one."""
+    """Return True if the type of a column is a list, or its first object that is not missing is a list."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         return dtype.kind == "O" and is_list(next((cell for cell in column if not is_missing(cell)), None))
@@ -205,7 +212,7 @@ def holds_lists(column: Any) -> bool:
 
 
 def cells_of(column: Any) -> list[Any]:
-    """Return the values of a column of a table as objects."""
+    """Return the values of a column of a table as a list of Python objects."""
     if isinstance(column, FactorizedColumn):
         return factorize(column).decoded()
     return column.to_list() if isinstance(column, nw.Series) else column.tolist()
@@ -216,8 +223,8 @@ def is_list(cell: Any) -> bool:
     return isinstance(cell, list | tuple) or (isinstance(cell, np.ndarray) and cell.ndim == 1)
 
 
-def _texts_among(cells: Iterable[Any], name: str) -> Iterator[str | None]:
-    """Yield the texts of a column, with None for missing values; raise ValueError for other values."""
+def _iter_texts(cells: Iterable[Any], name: str) -> Iterator[str | None]:
+    """Yield texts, lists of strings as joined texts, and None for missing values; raise ValueError for other values."""
     for row, cell in enumerate(cells):
         if isinstance(cell, str):
             yield cell
@@ -233,7 +240,8 @@ def _has_strings(cell: Sequence[Any]) -> bool:
     return any(isinstance(item, str) for item in cell)
 
 
-def _numbers_in(cell: Sequence[Any], name: str, row: int) -> Floats:
+def _list_as_array(cell: Sequence[Any], name: str, row: int) -> Floats:
+    """Return a list of numbers as an array; raise the ValueError of column `name` if it holds anything else."""
     try:
         if not _has_strings(cell):
             return np.asarray(cell, dtype=np.float64)
@@ -242,20 +250,23 @@ def _numbers_in(cell: Sequence[Any], name: str, row: int) -> Floats:
     raise fault(name, "lists of numbers", row, cell)
 
 
-def _check_lengths(name: str, sizes: set[int]) -> None:
-    """Raise ValueError unless there is one length of lists, at least 1."""
-    if len(sizes) > 1 or 0 in sizes:
+def _check_lengths(name: str, lengths: set[int]) -> None:
+    """Raise ValueError unless all lists of column `name` have one length, at least 1."""
+    if len(lengths) > 1 or 0 in lengths:
         raise ValueError(
-            f"Column {name} must hold lists of the same length, at least 1; got lengths from {min(sizes)} to "
-            f"{max(sizes)}. Pad or truncate the lists."
+            f"Column {name} must hold lists of the same length, at least 1; got lengths from {min(lengths)} to "
+            f"{max(lengths)}. Pad or truncate the lists."
         )
 
 
-def _characters(text: str, least: int, most: int) -> Iterator[str]:
-    """Yield the character n-grams of each word with a space on both sides; a short word counts once."""
+def _iter_char_ngrams(text: str, min_size: int, max_size: int) -> Iterator[str]:
+    """Yield the character n-grams of each word, which is padded with a space on both sides.
+
+    A word that is shorter than an n-gram is yielded once as a whole.
+    """
     for word in text.split():
         padded = f" {word} "
-        for size in range(least, most + 1):
+        for size in range(min_size, max_size + 1):
             for start in range(max(len(padded) - size, 0) + 1):
                 yield padded[start : start + size]
             if size >= len(padded):

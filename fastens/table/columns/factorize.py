@@ -18,34 +18,34 @@ from numpy.typing import NDArray
 
 from fastens.engine.names import index_values
 from fastens.table.columns.arrow import read_texts
-from fastens.table.columns.copy_blocks import code_columns, map_codes, mark_present, places_in_range, whole_range
-from fastens.table.columns.distinct import Distinct, number_strings
+from fastens.table.columns.copy_blocks import code_columns, integer_range, map_codes, mark_present, write_offsets
+from fastens.table.columns.distinct import Distinct, encode_objects
 from fastens.warn import warn
 
 MAX_SHOWN = 60  # maximum characters of a value in error messages
 
 
 def shown(value: Any) -> str:
-    """Return a value for error messages, truncated if it is long, with its type."""
+    """Return the repr of a value with its type, for error messages; long texts are truncated."""
     text = repr(value)
     text = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
     return f"{text} of type {type(value).__name__}"
 
 
 def fault(name: str, what: str, row: int, value: Any) -> ValueError:
-    """Return the ValueError for a row of column `name` that holds a value other than `what`."""
+    """Return a ValueError: column `name` must hold `what`, such as "numbers", but its row `row` holds `value`."""
     return ValueError(f"Column {name} must hold {what}; row {row} holds {shown(value)}.")
 
 
 def type_fault(name: str, what: str, row: int, value: Any) -> TypeError:
-    """Return the TypeError for a row of column `name` that holds a value of an unsupported type."""
+    """Return a TypeError: column `name` must hold `what`, but its row `row` holds a value of an unsupported type."""
     return TypeError(
         f"Column {name} must hold {what}: each argument must be a string or a number; row {row} holds {shown(value)}."
     )
 
 
 def require_state(holds: bool) -> None:
-    """Raise ValueError unless a condition of a saved state of the columns holds."""
+    """Raise ValueError that the saved state of the columns is malformed, unless `holds` is True."""
     if not holds:
         raise ValueError("the state of the columns is malformed")
 
@@ -81,12 +81,12 @@ class Factorized(NamedTuple):
     may_be_absent: bool = False  # if True, some values may not occur in any row; see `present`
 
     def decoded(self) -> list[Any]:
-        """Return the values of the rows, with None for missing values."""
+        """Return the value of each row, with None for missing values."""
         values = [None if is_missing(value) else value for value in self.values]
         return [None if code < 0 else values[code] for code in self.codes.tolist()]
 
     def present(self) -> list[Any]:
-        """Return the distinct values, with None for values that do not occur in any row."""
+        """Return the list of distinct values, with None at values that do not occur in any row."""
         if not self.may_be_absent:
             return self.values
         flags = np.zeros(len(self.values), dtype=np.uint8)
@@ -104,7 +104,7 @@ class FactorizedColumn(NamedTuple):
     is_ordered: bool = False  # the type declares an order
 
     def take(self, rows: NDArray[np.intp]) -> FactorizedColumn:
-        """Return a selection of rows."""
+        """Return the column with only the rows at these indices."""
         return self._replace(codes=self.codes[rows])
 
 
@@ -135,7 +135,7 @@ def ordered_values(column: Any) -> list[Any] | None:
 
 
 def distinct_lists(lists: Iterable[list[Any]]) -> list[list[Any]]:
-    """Return the lists without duplicates."""
+    """Return the distinct lists, in order of first occurrence."""
     return [list(values) for values in dict.fromkeys(map(tuple, lists))]
 
 
@@ -168,7 +168,7 @@ def sorted_categories(values: list[Any], name: str) -> list[Any]:
 
 
 def _sorted_objects(values: list[Any]) -> list[Any]:
-    """Return sorted values; many values are sorted in parts, so that KeyboardInterrupt is handled in between."""
+    """Return sorted values; sort many values in parts, so that KeyboardInterrupt is handled in between."""
     if len(values) <= SORTED_AT_ONCE:
         return sorted(values)
     n_parts = 2 * len(values) // SORTED_AT_ONCE
@@ -180,33 +180,36 @@ def _sorted_objects(values: list[Any]) -> list[Any]:
 
 
 def factorize(column: Any) -> Factorized:
-    """Factorize a NumPy vector, a column of any kind of frame, or categories that have been read."""
+    """Return the codes and distinct values of a NumPy vector, a column of any frame, or a FactorizedColumn."""
     if isinstance(column, FactorizedColumn):
         return Factorized(column.codes, column.values, may_be_absent=True)
     if isinstance(column, np.ndarray):
         is_object = column.dtype.kind == "O"
-        return _of_array(column) or (_one_by_one(column.tolist()) if is_object else _sorted(column))
+        return _factorize_vector(column) or (
+            _factorize_by_dict(column.tolist()) if is_object else _factorize_by_sort(column)
+        )
     if nw.dependencies.is_pandas_series(column):
         is_plain = isinstance(column.dtype, np.dtype)
         return factorize_array(column.to_numpy() if is_plain else column.array, lambda: column)
     if isinstance(column, nw.Series):
         return factorize(column.to_native())
     codes_and_values = read_texts(column, len(column)) if hasattr(column, "__arrow_c_stream__") else None
-    return _of_any(column) if codes_and_values is None else Factorized(*codes_and_values)
+    return _factorize_native(column) if codes_and_values is None else Factorized(*codes_and_values)
 
 
 # By library --------------------------------------------------
 
 
-def factorize_array(array: Any, series: Callable[[], Any]) -> Factorized:
-    """Factorize the array of a pandas column; `series` creates a Series if there is no faster way."""
-    factorized = _of_pandas(array)
-    return _by_method(series()) if factorized is None else factorized
+def factorize_array(array: Any, make_series: Callable[[], Any]) -> Factorized:
+    """Return the codes and values of a pandas column's array; `make_series` is called if its type needs a Series."""
+    factorized = _factorize_pandas(array)
+    return _factorize_by_method(make_series()) if factorized is None else factorized
 
 
-def _of_pandas(array: Any) -> Factorized | None:
+def _factorize_pandas(array: Any) -> Factorized | None:
+    """Return the codes and values of a pandas array, or None if only `Series.factorize` supports its type."""
     if isinstance(array, np.ndarray):
-        return factorize(array) if array.dtype.kind in "biuf" else _of_array(array)
+        return factorize(array) if array.dtype.kind in "biuf" else _factorize_vector(array)
     dtype, codes = array.dtype, getattr(array, "codes", None)
     if codes is not None:
         codes = np.asarray(codes)
@@ -220,14 +223,14 @@ def _of_pandas(array: Any) -> Factorized | None:
         return Factorized(codes, _listed(categories), may_be_absent=True)
     storage = getattr(dtype, "storage", "pyarrow" if hasattr(dtype, "pyarrow_dtype") else None)
     if storage == "python":
-        return _of_array(array.to_numpy(dtype=object))
+        return _factorize_vector(array.to_numpy(dtype=object))
     arrow: Any = array.__arrow_array__() if storage == "pyarrow" else None
     codes_and_values = read_texts(arrow, len(arrow)) if hasattr(arrow, "__arrow_c_stream__") else None
     return None if codes_and_values is None else Factorized(*codes_and_values)
 
 
 def _listed(categories: Any) -> list[Any]:
-    """Return the categories of a pandas type; intervals (from `pandas.cut`) and dates become texts."""
+    """Return the categories of a pandas type as Python values; intervals (from `pandas.cut`) and dates become texts."""
     is_text = categories.dtype.kind in "mM" or type(categories.dtype).__name__ in ("IntervalDtype", "PeriodDtype")
     if is_text:
         return list(map(str, categories))
@@ -235,7 +238,7 @@ def _listed(categories: Any) -> list[Any]:
 
 
 def category_of(value: Any) -> Any:
-    """Return the category of a declared value; dates and times become texts."""
+    """Return a declared value as a category of a plain Python type; dates and times become texts."""
     if isinstance(value, np.datetime64 | np.timedelta64):  # `item` of nanosecond times would return integers
         value = value.astype(f"{value.dtype.kind}8[us]").item()
     return str(value) if isinstance(value, _DAYS_AND_TIMES) else plain_value(value)
@@ -263,22 +266,23 @@ def given_values(values: Any) -> list[Any]:
     return categories
 
 
-def _by_method(column: Any) -> Factorized:
+def _factorize_by_method(column: Any) -> Factorized:
+    """Return the codes and values that the `factorize` method of a column returns."""
     codes, values = column.factorize()
     return Factorized(np.asarray(codes), [plain_value(value) for value in values.tolist()])
 
 
-def _of_any(native: Any) -> Factorized:
-    """Factorize a column of any library that narwhals supports."""
+def _factorize_native(native: Any) -> Factorized:
+    """Return the codes and values of a column of any library that narwhals supports."""
     if hasattr(native, "factorize"):  # like pandas
-        return _by_method(native)
+        return _factorize_by_method(native)
     column = nw.from_native(native, series_only=True)
     dtype = column.dtype
     if not (dtype.is_integer() or dtype.is_float() or dtype == nw.Boolean):
         values = column.to_list()
         if _TIMES_OF_ARROW.match(str(getattr(native, "type", ""))):
-            values = [value if is_missing(value) else _time_as_text(value) for value in values]
-        return _one_by_one(values)
+            values = [value if is_missing(value) else _format_time(value) for value in values]
+        return _factorize_by_dict(values)
     if not column.null_count():
         return factorize(column.to_numpy())
     present_rows = np.flatnonzero(~column.is_null().to_numpy())
@@ -288,8 +292,8 @@ def _of_any(native: Any) -> Factorized:
     return Factorized(codes, factorized.values)
 
 
-def _time_as_text(value: Any) -> str:
-    """Return a date or a time of day as text, and a duration in the format of pandas."""
+def _format_time(value: Any) -> str:
+    """Return a date or a time of day as text, and a duration in the text format of pandas."""
     if type(value) is not datetime.timedelta:
         return str(value)
     of_day = value - datetime.timedelta(value.days)
@@ -300,22 +304,22 @@ def _time_as_text(value: Any) -> str:
 # By type --------------------------------------------------
 
 
-def _of_array(values: NDArray[Any]) -> Factorized | None:
-    """Factorize a NumPy vector; return None for unsupported types and layouts."""
+def _factorize_vector(values: NDArray[Any]) -> Factorized | None:
+    """Return the codes and values of a NumPy vector, or None for unsupported types and layouts."""
     kind = values.dtype.kind
     if values.size == 0 or not values.dtype.isnative or not values.flags.aligned:
         return None
     if kind == "b" or (kind in "iuf" and values.itemsize in (1, 2, 4, 8) and values.dtype != np.float16):
-        return _in_window(values) or _in_range(values) or _of_words(values)
+        return _factorize_small_range(values) or _factorize_range(values) or _factorize_by_hash(values)
     if kind == "O":
-        return _of_objects(values)
+        return _factorize_objects(values)
     if kind in "US" and values.itemsize:
-        return _of_fixed(values)
+        return _factorize_fixed_width(values)
     return None
 
 
-def _in_window(values: NDArray[Any]) -> Factorized | None:
-    """Factorize integers in one pass if they are at most 254 above the minimum of the first; otherwise return None."""
+def _factorize_small_range(values: NDArray[Any]) -> Factorized | None:
+    """Factorize integers in one pass if all are 0 to 254 above the minimum of the first rows; otherwise return None."""
     if values.dtype.kind == "f":
         return None
     is_flag, low, unsigned = values.dtype.kind == "b", values[:MIN_DIRECT_RANGE].min(), f"u{values.itemsize}"
@@ -333,34 +337,34 @@ def _in_window(values: NDArray[Any]) -> Factorized | None:
     return Factorized(codes[0], value_of_code)
 
 
-def _in_range(values: NDArray[Any]) -> Factorized | None:
-    """Factorize integers in a narrow range by their position in it; otherwise return None."""
+def _factorize_range(values: NDArray[Any]) -> Factorized | None:
+    """Factorize integers by their difference from the minimum; return None if their range is too wide."""
     numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
-    bounds = whole_range(numbers)
+    bounds = integer_range(numbers)
     if bounds is None or bounds[1] - bounds[0] >= max(2 * values.size, MIN_DIRECT_RANGE):
         return None
     low, high = bounds
-    n_places = high - low + 1
-    dtype = next(dtype for dtype in NARROW_TYPES if n_places <= np.iinfo(dtype).max)
-    offsets, present = np.empty(values.size, dtype=dtype), np.zeros(n_places + 1, dtype=np.uint8)
-    places_in_range(numbers, low, offsets, present)
+    range_size = high - low + 1
+    dtype = next(dtype for dtype in NARROW_TYPES if range_size <= np.iinfo(dtype).max)
+    offsets, present = np.empty(values.size, dtype=dtype), np.zeros(range_size + 1, dtype=np.uint8)
+    write_offsets(numbers, low, offsets, present)
     as_value = values.dtype.type
-    if n_places <= MIN_DIRECT_RANGE:
+    if range_size <= MIN_DIRECT_RANGE:
         value_of_offset = [
             as_value(low + offset).item() if flag else None for offset, flag in enumerate(present[:-1].tolist())
         ]
         return Factorized(offsets, [*value_of_offset, None])
     used = np.flatnonzero(present)
-    table = np.zeros(n_places + 2, dtype=np.uint32)
+    table = np.zeros(range_size + 2, dtype=np.uint32)
     table[used + 1] = np.arange(used.size)
     codes = np.empty(values.size, dtype=np.uint32)
     map_codes(offsets, table, codes)
     return Factorized(
-        codes, [None if offset == n_places else as_value(low + offset).item() for offset in used.tolist()]
+        codes, [None if offset == range_size else as_value(low + offset).item() for offset in used.tolist()]
     )
 
 
-def _of_words(values: NDArray[Any]) -> Factorized | None:
+def _factorize_by_hash(values: NDArray[Any]) -> Factorized | None:
     """Factorize numbers by hashing their bits; return None if too many are distinct."""
     kind = values.dtype.kind
     wide = values.astype({"i": np.int64, "u": np.uint64, "f": np.float64}[kind], copy=False)
@@ -370,31 +374,32 @@ def _of_words(values: NDArray[Any]) -> Factorized | None:
     return Factorized(distinct.codes, values[distinct.rows].tolist())
 
 
-def _of_fixed(values: NDArray[Any]) -> Factorized:
+def _factorize_fixed_width(values: NDArray[Any]) -> Factorized:
     """Factorize fixed-width NumPy strings by their bytes."""
     distinct = Distinct(values.size, values.size)
     distinct.add_fixed(np.ascontiguousarray(values).view(np.uint8).reshape(values.size, -1))
     return Factorized(distinct.codes, values[distinct.rows].tolist())
 
 
-def _of_objects(values: NDArray[np.object_]) -> Factorized | None:
+def _factorize_objects(values: NDArray[np.object_]) -> Factorized | None:
     """Factorize objects by identity, or strings by their characters; return None for other types of objects."""
-    distinct = _number_objects(np.asarray(_Pointers(values)))
+    distinct = _encode_addresses(np.asarray(_Pointers(values)))
     objects = values[distinct.rows].tolist()
     if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, objects))):
         return None
     return Factorized(distinct.codes, [plain_value(value) for value in objects])
 
 
-def _number_objects(pointers: NDArray[np.int64]) -> Distinct:
-    n_rows, head = len(pointers), pointers[:FIRST_OBJECTS]
+def _encode_addresses(addresses: NDArray[np.int64]) -> Distinct:
+    """Return a Distinct of the objects at these addresses: by identity if few are distinct, otherwise by value."""
+    n_rows, head = len(addresses), addresses[:FIRST_OBJECTS]
     many = FIRST_OBJECTS - FIRST_OBJECTS // 8
     if n_rows < MAX_OBJECTS or Distinct(FIRST_OBJECTS, many).add_words(head):
         distinct = Distinct(n_rows, min(MAX_OBJECTS, max(n_rows // 8, MIN_OBJECTS)))
-        if distinct.add_words(pointers):
+        if distinct.add_words(addresses):
             return distinct
     distinct = Distinct(n_rows, n_rows)
-    number_strings(distinct, pointers)
+    encode_objects(distinct, addresses)
     return distinct
 
 
@@ -406,7 +411,8 @@ class _Pointers:
         self.__array_interface__ = values.__array_interface__ | {"typestr": np.dtype(np.int64).str, "descr": []}
 
 
-def _one_by_one(values: list[Any]) -> Factorized:
+def _factorize_by_dict(values: Iterable[Any]) -> Factorized:
+    """Factorize values of any hashable types with a dictionary; missing values have code -1."""
     code_of_value: dict[Any, int] = {}
     codes = [
         -1 if is_missing(value) else code_of_value.setdefault(plain_value(value), len(code_of_value))
@@ -415,13 +421,14 @@ def _one_by_one(values: list[Any]) -> Factorized:
     return Factorized(np.array(codes, dtype=np.int64), list(code_of_value))
 
 
-def _sorted(values: NDArray[Any]) -> Factorized:
+def _factorize_by_sort(values: NDArray[Any]) -> Factorized:
+    """Factorize a NumPy vector by sorting it, so that the values are in ascending order."""
     distinct, codes = np.unique(values, return_inverse=True)
     return Factorized(codes, [plain_value(value) for value in distinct.tolist()])
 
 
 def plain_value(value: Any) -> Any:
-    """Return a NumPy scalar, a decimal, a fraction or an enum member as an object of a plain Python type."""
+    """Return a NumPy scalar, decimal, fraction or enum member as a plain Python object, and other values unchanged."""
     if type(value) in _PLAIN_TYPES:
         return value
     if isinstance(value, np.generic):
@@ -441,7 +448,7 @@ BOOLEANS, NUMBERS, TEXT = "booleans", "numbers", "text"
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of a category: text, booleans or numbers."""
+    """Return "text", "booleans" or "numbers" for the type of a category, or the type's name if it is another."""
     if isinstance(value, str):
         return TEXT
     if isinstance(value, bool | np.bool_):
@@ -450,7 +457,7 @@ def kind_of(value: Any) -> str:
 
 
 def _spellings(value: Any) -> set[str]:
-    """Return all spellings of a value."""
+    """Return the texts that stand for a value when categories of different types are matched, such as 1 and 1.0."""
     kind = kind_of(value)
     if kind == TEXT:
         word = value.strip().casefold()
@@ -462,7 +469,7 @@ def _spellings(value: Any) -> set[str]:
 
 
 def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[Any, Any]:
-    """Match values that are not categories to the only category of another type with the same spelling.
+    """Return a dict from values to the only category of another type with the same spelling.
 
     Values without a match, or with several, are left out. The result for a value does not depend on other values.
     """
@@ -480,7 +487,10 @@ def same_categories(values: Iterable[Any], categories: Iterable[Any]) -> dict[An
 
 
 def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> dict[Any, Any]:
-    """Match the values of column `name` by spelling; warn if values of a type that is new since `fit` do not match."""
+    """Return a dict from values of column `name` that are not categories to categories with the same spelling.
+
+    Warns if values of a type that is new since `fit` do not match.
+    """
     strange = {value for value in values if not is_missing(value)}.difference(categories)
     if _are_of_one_type(strange, categories):
         return {}
@@ -500,7 +510,7 @@ def match_spellings(values: Iterable[Any], categories: list[Any], name: str) -> 
 
 
 def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
-    """Return the values that do not match any category, either directly or by the spelling of another type."""
+    """Return the values that equal no category and match no category of another type by spelling."""
     category_set = set(categories)
     new = [value for value in values if value not in category_set]
     same = {} if _are_of_one_type(new, categories) else same_categories(new, categories)

@@ -53,19 +53,20 @@ def numbers_of(column: AnyColumn, name: str, *, takes_dates: bool = True) -> Flo
     if isinstance(column, FactorizedColumn):  # a string column in which all values are missing
         return np.full(len(column.codes), np.nan)
     if isinstance(column, nw.Series):
-        return _of_series(column, name, takes_dates)
+        return _series_as_numbers(column, name, takes_dates)
     if column.dtype.kind in "biuf":
         return column if column.dtype in FLOATS else column.astype(np.float64)
     if column.dtype.kind == "O":
-        return _of_objects(column, name, takes_dates)
+        return _objects_as_numbers(column, name, takes_dates)
     if column.dtype.kind in "mM":
-        return _of_times(column, name, takes_dates)
+        return _times_as_numbers(column, name, takes_dates)
     if column.dtype.kind in "UT":
-        return _of_texts(column, name)
+        return _texts_as_numbers(column, name)
     raise _not_numbers(name, column.dtype)
 
 
-def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
+def _series_as_numbers(column: nw.Series, name: str, takes_dates: bool) -> Floats:
+    """Return a narwhals column as floats, as in `numbers_of`."""
     dtype, native = column.dtype, column.to_native()
     native_dtype = getattr(native, "dtype", None)
     if _NESTED_OF_ARROW.match(str(getattr(native, "type", ""))):
@@ -78,9 +79,9 @@ def _of_series(column: nw.Series, name: str, takes_dates: bool) -> Floats:
     if column.null_count() == len(column):
         return np.full(len(column), np.nan)
     if dtype.is_temporal() or is_temporal(native_dtype if native_dtype is not None else native.type):
-        return _of_times(native, name, takes_dates)
+        return _times_as_numbers(native, name, takes_dates)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
-        return _of_texts(native, name)
+        return _texts_as_numbers(native, name)
     if dtype == nw.Unknown and "binary" in str(getattr(native, "type", "")):  # narwhals knows only one binary type
         raise _not_numbers(name, native.type)
     if dtype == nw.Unknown:
@@ -119,7 +120,11 @@ def has_large_integers(column: Any) -> bool:
     return any(value is not None and abs(int(value)) > EXACT for value in extremes if not is_missing(value))
 
 
-def _of_times(column: Any, name: str, takes_dates: bool) -> Floats:
+def _times_as_numbers(column: Any, name: str, takes_dates: bool) -> Floats:
+    """Return durations and times of day as seconds, and dates as days since 1970.
+
+    Raises ValueError for dates unless `takes_dates` is True.
+    """
     times = times_of(column, name)
     if times.dtype.kind == "m":
         return seconds_of(times)
@@ -128,8 +133,8 @@ def _of_times(column: Any, name: str, takes_dates: bool) -> Floats:
     return elapsed_days(times)
 
 
-def _of_texts(column: Any, name: str) -> Floats:
-    """Return texts or categories that are all numbers as floats."""
+def _texts_as_numbers(column: Any, name: str) -> Floats:
+    """Return texts or categories that all spell numbers as floats; raise ValueError for others."""
     codes, values, _ = factorize(column)
     numbers = [float(value) if _is_number(value) else np.nan for value in values]
     wrong = [code for code, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
@@ -140,10 +145,12 @@ def _of_texts(column: Any, name: str) -> Floats:
 
 
 def _is_number(value: Any) -> bool:
+    """Return True for integers, floats, and texts that spell a number."""
     return _NUMBER_TEXT.fullmatch(value) is not None if isinstance(value, str) else isinstance(value, int | float)
 
 
-def _of_objects(values: NDArray[np.object_], name: str, takes_dates: bool) -> Floats:
+def _objects_as_numbers(values: NDArray[np.object_], name: str, takes_dates: bool) -> Floats:
+    """Return a vector of Python objects as floats, as in `numbers_of`."""
     objects = values.tolist()
     if all(issubclass(kind, _NUMBERS) for kind in set(map(type, objects))):
         try:
@@ -151,11 +158,12 @@ def _of_objects(values: NDArray[np.object_], name: str, takes_dates: bool) -> Fl
         except OverflowError:  # the element-wise conversion below names the row
             pass
     if holds_objects_of_time(objects):
-        return _of_times(values, name, takes_dates)
-    return np.array([_number(value, row, name) for row, value in enumerate(objects)])
+        return _times_as_numbers(values, name, takes_dates)
+    return np.array([_as_float(value, row, name) for row, value in enumerate(objects)])
 
 
-def _number(value: Any, row: int, name: str) -> float:
+def _as_float(value: Any, row: int, name: str) -> float:
+    """Return an object as a float, with NaN for a missing value; raise ValueError or TypeError for others."""
     if is_missing(value):
         return np.nan
     if isinstance(value, str) and not _NUMBER_TEXT.fullmatch(value):
@@ -171,12 +179,14 @@ def _number(value: Any, row: int, name: str) -> float:
 
 
 def _not_a_number(name: str, row: int, value: Any) -> ValueError:
+    """Return the ValueError for a value that is not a number, with advice."""
     value = str(value) if isinstance(value, str) else value
     return ValueError(f"{fault(name, 'numbers', row, value)} {ADVICE}")
 
 
-def _not_numbers(name: str, content: Any) -> ValueError:
-    return ValueError(f"Column {name} must hold numbers; it holds {content}. {ADVICE}")
+def _not_numbers(name: str, column_type: Any) -> ValueError:
+    """Return the ValueError for a column whose type, `column_type`, is not numeric, with advice."""
+    return ValueError(f"Column {name} must hold numbers; it holds {column_type}. {ADVICE}")
 
 
 # Arrow types that few kernels support.
@@ -185,7 +195,7 @@ _NO_NUMBER_VECTORS = (str, bytes, complex, np.complexfloating)
 
 
 def array_of(values: Any) -> NDArray[Any]:
-    """Return values, or a narwhals column, as an array.
+    """Return a vector, a sequence or a narwhals column as a NumPy array.
 
     Arrow dictionaries are decoded first, because the conversion of dictionary chunks fills missing values arbitrarily.
     """
@@ -204,7 +214,7 @@ def array_of(values: Any) -> NDArray[Any]:
 
 
 def plain_column(column: Any) -> Any:
-    """Return an Arrow column as a type that the usual kernels support.
+    """Return an Arrow column as a type that the usual kernels of Arrow support.
 
     Run-end encoded columns are decoded, views are copied, and extension types become their storage, except that UUIDs
     become texts. Periods of pandas are returned unchanged.
@@ -224,11 +234,11 @@ def plain_column(column: Any) -> Any:
         return column.cast(pa.large_string())
     if pa.types.is_binary_view(kind):
         return column.cast(pa.large_binary())
-    return _stored(column)
+    return _extension_storage(column)
 
 
-def _stored(column: Any) -> Any:
-    """Return the storage of a column of an extension type."""
+def _extension_storage(column: Any) -> Any:
+    """Return the storage of an Arrow column of an extension type; UUIDs become texts, periods are unchanged."""
     import pyarrow as pa
 
     name = column.type.extension_name
@@ -250,7 +260,7 @@ def plain_table(table: Any) -> Any:
 
 
 def unmasked(values: Any, name: str) -> NDArray[Any]:
-    """Return values as an array; raise ValueError if one is masked, because targets and weights cannot be missing."""
+    """Return targets or weights as an array; raise ValueError that names them if a value is masked."""
     if isinstance(values, np.ma.MaskedArray) and (rows := np.argwhere(np.ma.getmaskarray(values))).size:
         raise ValueError(f"{name} must not have masked values; row {rows[0, 0]} has one.")
     try:
@@ -274,11 +284,12 @@ def numbers_in(values: Any, name: str, what: str = "numbers") -> NDArray[np.floa
         return np.array(array, dtype=np.float64)
     if array.dtype.kind != "O":
         raise ValueError(f"{name} must hold {what}; it holds {array.dtype}.")
-    numbers = [_as_number(value, row, name, what) for row, value in enumerate(array.ravel().tolist())]
+    numbers = [_element_as_float(value, row, name, what) for row, value in enumerate(array.ravel().tolist())]
     return np.array(numbers, dtype=np.float64).reshape(array.shape)
 
 
-def _as_number(value: Any, row: int, name: str, what: str) -> float:
+def _element_as_float(value: Any, row: int, name: str, what: str) -> float:
+    """Return a value as a float, with NaN for a missing value; raise ValueError that `name` must hold `what`."""
     if is_missing(value):
         return np.nan
     try:

@@ -21,7 +21,7 @@ from fastens import (
     from_model,
     load,
 )
-from fastens.table.columns.dates import PARTS, date_parts, elapsed_days, times_of, with_parts
+from fastens.table.columns.dates import PARTS, append_date_parts, date_parts, elapsed_days, times_of
 from fastens.table.columns.numbers import numbers_of
 from fastens.table.encoder import InputEncoder, Reading
 from fastens.table.tables import ArrayTable
@@ -355,9 +355,9 @@ def test_dates_of_saved_models_and_of_arrays(weekends, tmp_path):
 
 def test_hours_of_days_in_floats_are_exact():
     hours = np.arange("1600-01-01", "2400-01-01", 997, dtype="M8[h]")
-    rows = with_parts(elapsed_days(hours)[:, None], [(0, "hour"), (0, "month")])
+    rows = append_date_parts(elapsed_days(hours)[:, None], [(0, "hour"), (0, "month")])
     np.testing.assert_array_equal(rows[:, 1], hours.astype(np.int64) % 24)
     seconds = np.arange("1999-12-31T22:59:50", "2000-01-01T01:00:10", dtype="M8[s]")
-    rows = with_parts(elapsed_days(seconds)[:, None], [(0, "hour"), (0, "day of month")])
+    rows = append_date_parts(elapsed_days(seconds)[:, None], [(0, "hour"), (0, "day of month")])
     np.testing.assert_array_equal(rows[:, 1], seconds.astype(np.int64) // 3600 % 24)
-    assert np.isnan(with_parts(np.array([[np.nan], [np.inf], [1e300]]), [(0, "hour")])[:, 1]).all()
+    assert np.isnan(append_date_parts(np.array([[np.nan], [np.inf], [1e300]]), [(0, "hour")])[:, 1]).all()

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from fastens.table.columns.copy_blocks import places_in_range
+from fastens.table.columns.copy_blocks import write_offsets
 from hypothesis import given, settings
 
 from fastens.table.columns.factorize import Factorized, factorize
@@ -312,5 +312,5 @@ def test_few_values_have_the_places_that_they_have_among_many(values, order):
 
 def test_close_single_precision_numbers_are_distinguished():
     places, present = np.empty(2, np.uint32), np.zeros(2**24 + 3, np.uint8)
-    places_in_range(np.array([1, 2**24 + 2], np.float32), 1.0, places, present)
+    write_offsets(np.array([1, 2**24 + 2], np.float32), 1.0, places, present)
     assert places.tolist() == np.flatnonzero(present).tolist() == [0, 2**24 + 1]
