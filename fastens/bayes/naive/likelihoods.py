@@ -70,7 +70,7 @@ class Batch(NamedTuple):
         Each process yields the blocks that begin in its rows. It receives the rest of its last block from the
         processes after it.
         """
-        n_before, tails = self._given_back(n_rows) if self.comm.size > 1 else (0, [])
+        n_before, tails = self._exchange_split_blocks(n_rows) if self.comm.size > 1 else (0, [])
         waiting: Batch | None = None
         for first, X in dense_blocks(self.X[n_before:] if n_before else self.X, n_rows):
             if waiting is not None:
@@ -83,7 +83,7 @@ class Batch(NamedTuple):
             weight = None if self.weight is None else np.concatenate(weights)
             yield waiting._replace(X=np.concatenate(tables), y=np.concatenate(labels), weight=weight)
 
-    def _given_back(self, n_rows: int) -> tuple[int, list[Any]]:
+    def _exchange_split_blocks(self, n_rows: int) -> tuple[int, list[Any]]:
         """Exchange rows of split blocks; return the number of leading rows sent away and the tails received."""
         comm = self.comm
         ends = np.cumsum(comm.allgather(len(self.y)))
@@ -150,7 +150,7 @@ class Likelihood:
         """Compute the statistics of the rows."""
         raise NotImplementedError
 
-    def take_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
+    def set_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
         """Set the statistics from column sums by class and the number (or weight) of rows with known values."""
         raise NotImplementedError
 
@@ -158,7 +158,7 @@ class Likelihood:
         """Add the statistics of another likelihood with identical classes and categories."""
         raise NotImplementedError
 
-    def place_classes(self, places: NDArray[np.intp], n_classes: int) -> None:
+    def expand_classes(self, places: NDArray[np.intp], n_classes: int) -> None:
         """Expand the statistics to `n_classes` classes; existing classes move to the positions `places`."""
         for name in self.statistics:
             old = getattr(self, name)
@@ -167,7 +167,7 @@ class Likelihood:
                 new[places] = old
                 setattr(self, name, new)
 
-    def place_categories(self, old: list[Any], new: list[Any]) -> None:
+    def reorder_categories(self, old: list[Any], new: list[Any]) -> None:
         """Reorder the statistics from the old categories of all columns to the new, longer lists."""
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
@@ -209,13 +209,13 @@ class DirichletLikelihood(Likelihood):
         self.sizes: Any = None
         self.log_prob: Any = None
 
-    def pseudo_of_cells(self) -> Array:
+    def pseudo_counts(self) -> Array:
         """Return the pseudo-count of each cell."""
         return np.repeat(self.smoothing.of_groups(self.sizes, len(self.counts)), self.sizes)
 
     def groups(self) -> Groups:
         """Return the groups of cells."""
-        return Groups(self.sizes, self.pseudo_of_cells())
+        return Groups(self.sizes, self.pseudo_counts())
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
         self.log_prob = log(self._probabilities(mode, rng))
@@ -246,24 +246,24 @@ class CellLikelihood(DirichletLikelihood):
 
     def add(self, other: Any) -> None:
         sizes = np.maximum(self.sizes, other.sizes)
-        self.widen(sizes)
-        other.widen(sizes)
+        self.expand_categories(sizes)
+        other.expand_categories(sizes)
         self.counts = self.counts + other.counts
 
-    def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
+    def expand_categories(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
         """Expand the counts to `sizes` categories; the counts of column j move to places[j], or stay in front."""
         if places is None and np.array_equal(sizes, self.sizes):
             return
         old, new = offsets_of(self.sizes), offsets_of(sizes)
         sources, targets = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
-        for index, positions in enumerate(self._targets(places)):
+        for index, positions in enumerate(self._new_positions(places)):
             sources.append(old[index] + np.arange(len(positions)))
             targets.append(new[index] + positions)
         self._move_cells(np.concatenate(sources), np.concatenate(targets), int(new[-1]))
         self.sizes = sizes
 
-    def _targets(self, places: dict[int, NDArray[np.intp]] | None) -> list[NDArray[np.intp]]:
-        """Return the new positions of the categories of each column: see `widen`."""
+    def _new_positions(self, places: dict[int, NDArray[np.intp]] | None) -> list[NDArray[np.intp]]:
+        """Return the new positions of the categories of each column: see `expand_categories`."""
         return [(places or {}).get(index, np.arange(size))[:size] for index, size in enumerate(self.sizes.tolist())]
 
     def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
@@ -271,7 +271,7 @@ class CellLikelihood(DirichletLikelihood):
         counts[:, targets] = self.counts[:, sources]
         self.counts = counts
 
-    def place_categories(self, old: list[Any], new: list[Any]) -> None:
+    def reorder_categories(self, old: list[Any], new: list[Any]) -> None:
         columns = range(len(self.sizes)) if self.columns is None else self.columns.tolist()
         sizes, new_positions = self.sizes.copy(), {}
         for index, column in enumerate(columns):
@@ -280,7 +280,7 @@ class CellLikelihood(DirichletLikelihood):
                 new_positions[index] = np.array([order[value] for value in old[column]], dtype=np.intp)
                 sizes[index] = max(sizes[index], len(new[column]))
         if new_positions:
-            self.widen(sizes, new_positions)
+            self.expand_categories(sizes, new_positions)
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
         """Return the codes of the rows: see fastens.bayes.counts.counting."""
@@ -330,7 +330,7 @@ class CategoricalLikelihood(CellLikelihood):
         if batch.weight is None:
             sizes, _, faults = self._count_blocks(batch, state)
             batch.comm.allreduce_max(largest := sizes.copy(), faults)
-            self.widen(largest)
+            self.expand_categories(largest)
             self.counts = sum_over(batch.comm, self.counts)
         else:
             self.sizes, self.counts, faults = chain_reduce(batch.comm, state, partial(self._count_blocks, batch))
@@ -351,7 +351,7 @@ class CategoricalLikelihood(CellLikelihood):
             coded = encode_all(self.positions(block.X), batch.n_threads)
             faults = faults | (coded.faults > 0) | (coded.largest >= MAX_CATEGORIES)
             if not faults.any():
-                self.widen(np.maximum(self.sizes, coded.largest + 2))
+                self.expand_categories(np.maximum(self.sizes, coded.largest + 2))
                 add_class_counts(block.coded(coded.codes), self.sizes, self.counts)
         return self.sizes, self.counts, faults
 
@@ -363,27 +363,27 @@ class CategoricalLikelihood(CellLikelihood):
         unseen = groups.unseen(self.counts, mode)
         self.feature_posterior = np.ones(len(self.sizes))
         if self.feature_prior is not None:
-            of_all, total = self._without_classes()
+            of_all, total = self._class_free_groups()
             self.feature_posterior = exp(-logaddexp(0, -self._log_odds_of_dependence()))
-            share = self._share_of_dependence(mode, rng)
+            share = self._weight_of_dependence(mode, rng)
             alike = of_all.estimate(total, mode) if rng is None else of_all.draw(total, rng)
-            depends = _mix(groups.spread(share), depends, alike)
-            unseen = _mix(share, unseen, of_all.unseen(total, mode))
+            depends = _interpolate(groups.spread(share), depends, alike)
+            unseen = _interpolate(share, unseen, of_all.unseen(total, mode))
         self.log_prob = log(depends)
         self.log_unseen = log(unseen) if self.unseen == "smooth" else np.zeros((len(self.counts), len(self.sizes)))
 
-    def _without_classes(self) -> tuple[Groups, NDArray[Any]]:
+    def _class_free_groups(self) -> tuple[Groups, NDArray[Any]]:
         """Return the groups and counts of columns that are independent of the class, one group per column."""
         pseudo = np.repeat(self.smoothing.of_groups(self.sizes, 1), self.sizes)
         return Groups(self.sizes, pseudo), self.counts.sum(axis=0, keepdims=True)
 
     def _log_odds_of_dependence(self) -> Array:
         assert self.feature_prior is not None
-        of_all, total = self._without_classes()
+        of_all, total = self._class_free_groups()
         odds = log(self.feature_prior) - log1p(-self.feature_prior)
         return odds + self.groups().log_evidence(self.counts).sum(axis=0) - of_all.log_evidence(total)[0]
 
-    def _share_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
+    def _weight_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
         # Weight of the hypothesis that the column depends on the class: its posterior, its mode or a draw.
         posterior = self.feature_posterior
         if rng is not None:
@@ -394,7 +394,7 @@ class CategoricalLikelihood(CellLikelihood):
         plain = super().log_evidence()
         if plain is None or self.feature_prior is None:
             return plain
-        of_all, total = self._without_classes()
+        of_all, total = self._class_free_groups()
         alike = log1p(-self.feature_prior) + of_all.log_evidence(total)[0]
         return float((alike + logaddexp(0, self._log_odds_of_dependence())).sum())
 
@@ -404,9 +404,9 @@ class CategoricalLikelihood(CellLikelihood):
         return encode(self.positions(X), self.sizes, n_threads).codes
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        add_columns(self.codes(X, n_threads), self.sizes + 2, self._entries(), out, n_threads)
+        add_columns(self.codes(X, n_threads), self.sizes + 2, self._code_table(), out, n_threads)
 
-    def _entries(self) -> Array:
+    def _code_table(self) -> Array:
         # For each column: 0 for missing values, then the categories, then one entry for unseen categories.
         offsets = offsets_of(self.sizes + 2)
         table = np.zeros((offsets[-1], len(self.counts)))
@@ -430,7 +430,7 @@ def add_columns(codes: NDArray[Any], n_codes: NDArray[np.int64], table: Array, o
     add_families(codes, np.full_like(n_codes, ROOT), n_codes, offsets_of(n_codes), table, out, n_threads)
 
 
-def _mix(share: Array, one: Array, other: Array) -> Array:
+def _interpolate(share: Array, one: Array, other: Array) -> Array:
     return share * one + (1 - share) * other
 
 
@@ -451,7 +451,7 @@ def _float_blocks(X: Any) -> Iterable[tuple[int, NDArray[Any]]]:
     return [(0, X)] if isinstance(X, np.ndarray) and X.dtype in FLOATS else dense_blocks(X)
 
 
-def _add_sums(X: Any, data: Array, batch: Batch, out: Array) -> None:
+def _add_csr_sums(X: Any, data: Array, batch: Batch, out: Array) -> None:
     """Add sums by class and column of a CSR matrix with the sparsity structure of X and the values `data`."""
     if data.size:
         indptr = X.indptr.astype(X.indices.dtype, copy=False)
@@ -486,13 +486,13 @@ class BernoulliLikelihood(CategoricalLikelihood):
         def add(sums: Array) -> None:
             for block in batch.blocks():
                 X = self.select(block.X)
-                _add_sums(X, np.isnan(X.data), block, sums[0])
-                _add_sums(X, X.data > self.threshold, block, sums[1])
+                _add_csr_sums(X, np.isnan(X.data), block, sums[0])
+                _add_csr_sums(X, X.data > self.threshold, block, sums[1])
 
         missing, yes = chain_sum(batch.comm, np.zeros((2, batch.n_classes, n_columns)), add)
-        self.take_sums(yes, sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing)
+        self.set_sums(yes, sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing)
 
-    def take_sums(self, sums: Array, n_known: Array, names: list[str] | None = None) -> None:
+    def set_sums(self, sums: Array, n_known: Array, names: list[str] | None = None) -> None:
         """See Likelihood: the sums count rows whose value is above the threshold."""
         self.sizes = np.full(sums.shape[1], 2, dtype=np.int64)
         self.counts = np.stack([n_known - sums, sums], axis=2).reshape(len(sums), -1)
@@ -529,7 +529,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
 class MultinomialLikelihood(DirichletLikelihood):
     """Multinomial likelihood of event counts."""
 
-    def pseudo_of_cells(self) -> Array:
+    def pseudo_counts(self) -> Array:
         """See DirichletLikelihood; an array of pseudo-counts has one entry for each event."""
         pseudo = self.smoothing.of_groups(np.repeat(self.sizes, self.sizes), len(self.counts))
         return np.ascontiguousarray(pseudo)
@@ -540,17 +540,17 @@ class MultinomialLikelihood(DirichletLikelihood):
         def add(sums: Array) -> None:
             for block in batch.blocks():
                 X = self.select(block.X)
-                self._refuse(X, batch.names)
+                self._check_counts(X, batch.names)
                 for first, part in _float_blocks(X) if isinstance(X, np.ndarray) else ():
                     rows, n_threads = slice(first, first + len(part)), threads_for(part.size, batch.n_threads, GRAIN)
                     taken = block.taken(rows, part)
                     add_moments(part, taken.y, taken.weight, None, total, sums, n_threads)
                 if not isinstance(X, np.ndarray):
-                    _add_sums(X, np.nan_to_num(X.data), block, sums)
+                    _add_csr_sums(X, np.nan_to_num(X.data), block, sums)
 
-        self.take_sums(chain_sum(batch.comm, np.zeros_like(total), add), total, batch.names)
+        self.set_sums(chain_sum(batch.comm, np.zeros_like(total), add), total, batch.names)
 
-    def take_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
+    def set_sums(self, sums: Array, n_known: Array, names: list[str] | None) -> None:
         """See Likelihood."""
         self.counts, self.sizes = sums, np.array([sums.shape[1]], dtype=np.int64)
         with np.errstate(over="ignore"):
@@ -561,7 +561,7 @@ class MultinomialLikelihood(DirichletLikelihood):
                 f"Columns of counts must have finite sums; column {column} has values that are too large. Scale it."
             )
 
-    def _refuse(self, X: Any, names: list[str] | None) -> None:
+    def _check_counts(self, X: Any, names: list[str] | None) -> None:
         data = X if isinstance(X, np.ndarray) else X.data
         if not data.size or (np.nanmin(data, initial=0) >= 0 and not np.isinf(data).any()):
             return
@@ -578,7 +578,7 @@ class MultinomialLikelihood(DirichletLikelihood):
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         table = np.maximum(self.log_prob, IMPOSSIBLE).T
         for first, block in _filled_blocks(self.select(X)):
-            scores = _finite_scores(block, table, n_threads)
+            scores = _clipped_product(block, table, n_threads)
             scores[scores < IMPOSSIBLE / 1e10] = -np.inf
             out[first : first + len(scores)] += scores
 
@@ -601,7 +601,7 @@ def _filled_blocks(X: Any) -> Any:
     yield 0, X
 
 
-def _finite_scores(counts: Any, table: Array, n_threads: int) -> Array:
+def _clipped_product(counts: Any, table: Array, n_threads: int) -> Array:
     """Return the product of counts and a table with infinities clipped, because their differences would be NaN."""
     if isinstance(counts, np.ndarray):
         scores = np.zeros((len(counts), table.shape[1]))
@@ -635,7 +635,7 @@ class ComplementLikelihood(MultinomialLikelihood):
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
         """See Likelihood; these scores are not log probabilities of rows."""
         for first, block in _filled_blocks(self.select(X)):
-            scores = _finite_scores(block, self.weights.T, n_threads)
+            scores = _clipped_product(block, self.weights.T, n_threads)
             out[first : first + len(scores)] += scores
 
     def log_evidence(self) -> None:
@@ -665,7 +665,7 @@ class GaussianLikelihood(Likelihood):
     def count(self, batch: Batch) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             self._count_blocks(batch)
-            variances = self._pooled()[1]
+            variances = self._pooled_moments()[1]
         if not np.isfinite(variances).all():
             column = self.column_name(batch.names, int(np.argmin(np.isfinite(variances))))
             raise ValueError(f"Column {column} must have a finite variance; its values are too large. Scale it.")
@@ -689,14 +689,14 @@ class GaussianLikelihood(Likelihood):
 
     def _count_block(self, batch: Batch) -> None:
         X = _as_floats(self.select(batch.X))
-        self._refuse_infinity(X, batch.names)
+        self._check_finite(X, batch.names)
         self.weight, total, self.squares = np.zeros((3, batch.n_classes, X.shape[1]))
         n_threads = threads_for(X.size, batch.n_threads, GRAIN)
         add_moments(X, batch.y, batch.weight, None, self.weight, total, n_threads)
         self.mean = total / np.where(self.weight > 0, self.weight, 1)
         add_moments(X, batch.y, batch.weight, self.mean, self.weight, self.squares, n_threads)
 
-    def _refuse_infinity(self, X: NDArray[Any], names: list[str] | None) -> None:
+    def _check_finite(self, X: NDArray[Any], names: list[str] | None) -> None:
         if np.isinf(X).any():
             column = int(np.nonzero(np.isinf(X))[1][0])
             raise ValueError(
@@ -712,7 +712,7 @@ class GaussianLikelihood(Likelihood):
         self.mean = self.mean + gap * share
         self.weight = weight
 
-    def _pooled(self) -> tuple[Array, Array]:
+    def _pooled_moments(self) -> tuple[Array, Array]:
         # Mean and variance of each column over all classes.
         weight = self.weight.sum(axis=0)
         weight = np.where(weight > 0, weight, 1)
@@ -723,11 +723,11 @@ class GaussianLikelihood(Likelihood):
     @property
     def epsilon(self) -> float:
         """Value added to all variances."""
-        return min(float(self.var_smoothing) * float(self._pooled()[1].max(initial=0)), _MAX_VARIANCE)
+        return min(float(self.var_smoothing) * float(self._pooled_moments()[1].max(initial=0)), _MAX_VARIANCE)
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
         """See Likelihood: every mode is maximum likelihood; draws use a prior proportional to 1 / variance."""
-        pooled_mean, pooled_var = self._pooled()
+        pooled_mean, pooled_var = self._pooled_moments()
         is_known = self.weight > 0
         mean = np.where(is_known, self.mean, pooled_mean)
         var = np.where(is_known, self.squares / np.where(is_known, self.weight, 1), pooled_var)

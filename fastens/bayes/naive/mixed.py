@@ -21,7 +21,7 @@ from fastens.bayes.naive.base_naive_bayes import (
     SmoothingParameters,
     check_alpha,
     pieces_of,
-    smoothing_of,
+    make_smoothing,
 )
 from fastens.bayes.naive.likelihoods import (
     BernoulliLikelihood,
@@ -142,7 +142,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     def _validate_combinations(self) -> None:
         check_feature_prior(self)
 
-    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+    def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
         try:
             return self._count(data)
         except NotPositionsError as error:
@@ -185,7 +185,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         minimum = np.maximum(minimum, n_declared(self._encoder))
         return [
             CategoricalLikelihood(
-                smoothing_of(self), unseen=self.unseen, minimum=minimum, feature_prior=self.feature_prior
+                make_smoothing(self), unseen=self.unseen, minimum=minimum, feature_prior=self.feature_prior
             )
         ]
 
@@ -292,7 +292,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         X = X if isinstance(X, np.ndarray) or table.is_sparse else table
         return super()._learn_table(X)
 
-    def _takes_numbers_as_they_are(self) -> bool:
+    def _accepts_plain_numbers(self) -> bool:
         return not self.categorical_features.any()
 
     def _kinds_of(self, table: Table) -> NDArray[np.str_]:

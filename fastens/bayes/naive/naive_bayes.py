@@ -17,7 +17,7 @@ from fastens.bayes.naive.base_naive_bayes import (
     PosteriorNaiveBayes,
     SmoothingParameters,
     check_alpha,
-    smoothing_of,
+    make_smoothing,
 )
 from fastens.bayes.naive.likelihoods import (
     BernoulliLikelihood,
@@ -68,7 +68,7 @@ class GaussianNB(PosteriorNaiveBayes):
     var_smoothing: float = parameter(real(0), default=1e-9)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    def _given_prior(self) -> tuple[bool, Any]:
+    def _prior_parameters(self) -> tuple[bool, Any]:
         return True, self.priors
 
     def _make_likelihoods(self) -> list[Likelihood]:
@@ -121,7 +121,7 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
     binarize: float | None = parameter(FINITE | NONE, default=0.0)
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        return [BernoulliLikelihood(smoothing_of(self), threshold=self.binarize)]
+        return [BernoulliLikelihood(make_smoothing(self), threshold=self.binarize)]
 
     @property
     def feature_count_(self) -> Array:
@@ -175,7 +175,7 @@ class MultinomialNB(SmoothingParameters, _EventNaiveBayes, PosteriorNaiveBayes):
     """
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        return [MultinomialLikelihood(smoothing_of(self))]
+        return [MultinomialLikelihood(make_smoothing(self))]
 
     @property
     def feature_log_prob_(self) -> Array:

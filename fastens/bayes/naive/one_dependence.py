@@ -22,7 +22,7 @@ from fastens.bayes.counts.dirichlet import (
     maximum_spanning_tree,
     mutual_information,
 )
-from fastens.bayes.naive.base_naive_bayes import UNSEEN, PosteriorNaiveBayes, SmoothingParameters, smoothing_of
+from fastens.bayes.naive.base_naive_bayes import UNSEEN, PosteriorNaiveBayes, SmoothingParameters, make_smoothing
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, Likelihood, add_columns
 from fastens.bayes.naive.mixed import CategoryInput
 from fastens.bayes.naive.moments import add_families, average_parents
@@ -422,9 +422,9 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         super().add(other)
         self.triples = self.triples + other.triples
 
-    def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
-        old, targets = self.sizes, self._targets(places)
-        super().widen(sizes, places)
+    def expand_categories(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
+        old, targets = self.sizes, self._new_positions(places)
+        super().expand_categories(sizes, places)
         if self.sizes is not old:
             self.triples = TripleLayout(old).moved(self.triples, targets, TripleLayout(sizes))
 
@@ -501,11 +501,11 @@ class _PairModel(CategoryInput):
     max_bins: int
     _limits: Limits
 
-    def _takes_numbers_as_they_are(self) -> bool:
+    def _accepts_plain_numbers(self) -> bool:
         chosen = self.categorical_features
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
-    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+    def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
         if self._encoder.is_categorical.all():
             self._limits = [None] * len(self._encoder.categories)
             return self._count(data)
@@ -522,7 +522,7 @@ class _PairModel(CategoryInput):
             len(categories or []) if limits is None else len(limits) + 1
             for categories, limits in zip(self._encoder.categories, self._limits, strict=True)
         ]
-        return [self._make_likelihood(smoothing_of(self), self._limits, np.array(sizes, dtype=np.int64), self.unseen)]
+        return [self._make_likelihood(make_smoothing(self), self._limits, np.array(sizes, dtype=np.int64), self.unseen)]
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
         raise NotImplementedError
@@ -694,7 +694,7 @@ class AODEClassifier(_PairModel):
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(PAIR_RULES["n_jobs"], default=None)
 
-    def _given_prior(self) -> tuple[bool, Any]:
+    def _prior_parameters(self) -> tuple[bool, Any]:
         return True, None
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:

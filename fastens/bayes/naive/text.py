@@ -476,8 +476,8 @@ class TextClassifier(BaseClassifier, SavedEstimator):
                 lambda rows: sum_terms(rows, self._make_vectorizer(), labelled, is_there=is_there),
                 weighted=weight is not None,
             )
-            self._take_terms(term_sums.terms)
-            self.classifier_ = classifier._fit_sums(term_sums.sums, term_sums.class_counts, self.classes_)
+            self._set_vocabulary(term_sums.terms)
+            self.classifier_ = classifier._fit_to_sums(term_sums.sums, term_sums.class_counts, self.classes_)
             return self
         counts = self._learn_terms(texts, weight)
         with classifier._over(self._comm):
@@ -488,12 +488,12 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         """Learn the vocabulary of texts and return their term counts."""
         vectorizer = self._make_vectorizer()
         if self._comm.size > 1 or (weight is not None and self._leaves_terms_out()):
-            self._take_terms(learn_terms(texts, weight, vectorizer, self._comm))
+            self._set_vocabulary(learn_terms(texts, weight, vectorizer, self._comm))
             is_source = isinstance(texts, RowSource)
-            return CountedTexts(texts, self._vectorizer) if is_source else self._counts_of(texts)
+            return CountedTexts(texts, self._vectorizer) if is_source else self._count_terms(texts)
         with needing_words():
             counts = vectorizer.fit_transform(texts).astype(np.float64)
-        self._take_terms(vectorizer.get_feature_names_out())
+        self._set_vocabulary(vectorizer.get_feature_names_out())
         return counts
 
     def _leaves_terms_out(self) -> bool:
@@ -527,7 +527,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             common["smoothing"] = self.smoothing
         return MODELS[self.model](**common)
 
-    def _take_terms(self, terms: Any) -> None:
+    def _set_vocabulary(self, terms: Any) -> None:
         self.terms_ = np.asarray(terms, dtype=np.str_)
         self._vectorizer = self._make_vectorizer(self.terms_.tolist())
 
@@ -536,14 +536,14 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     def transform(self, X: ArrayLike) -> Any:
         """Return the counts, or the presence, of the vocabulary terms in texts as a CSR matrix of floats."""
         self._check_fitted()
-        return self._counts_of(texts_of(X, name=self._column))
+        return self._count_terms(texts_of(X, name=self._column))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the column names of `transform`, which are the terms; `input_features` is ignored."""
         self._check_fitted()
         return self.terms_.astype(object)
 
-    def _counts_of(self, texts: Any) -> Any:
+    def _count_terms(self, texts: Any) -> Any:
         return self._vectorizer.transform(texts).astype(np.float64)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -601,7 +601,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             raise ValueError("the vocabulary is malformed")
         self._classifier_state = state["classifier"]
         self._column = state.get("column")
-        self._take_terms(terms)
+        self._set_vocabulary(terms)
 
     def _classifier_arrays(self) -> dict[str, np.ndarray]:
         return {f"classifier.{name}": array for name, array in self.classifier_._to_state()[0].items()}
