@@ -288,7 +288,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return sums_by_class(data.y.astype(np.intp), data.sample_weight, len(self.classes_), data.comm)
 
     def _fit_to_sums(self, sums: Array, class_count: Array, classes: NDArray[Any]) -> Any:
-        """Fit the model to sums of each column by class (n_classes, n_features) and to the total weight of each class."""
+        """Fit the model to column sums by class, (n_classes, n_features), and to the total weight of each class."""
         self._check_parameters()
         self.classes_, self._encoder = classes, InputEncoder(None, [None] * sums.shape[1])
         self._set_columns()
@@ -308,7 +308,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self.class_count_ = class_count
 
     def _log_prior(self, class_count: Array) -> Array:
-        """Return the log of the class priors from the parameters and class counts; raise ValueError if they are invalid."""
+        """Return the log of the class priors, set by the user or estimated; raise ValueError if they are invalid."""
         fit_prior, priors = self._prior_parameters()
         if priors is not None:
             prior = np.asarray(priors, dtype=np.float64)
@@ -327,7 +327,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _learn_table(self, X: Any) -> Any:
-        """Learn the encoder and return `X` encoded; matrices of integers are returned unchanged if they need no encoder."""
+        """Learn the encoder and return `X` encoded; integer matrices without categories are returned unchanged."""
         is_plain = self._comm.size == 1 and _holds_whole_numbers(X) and self._accepts_plain_numbers()
         if not is_plain or (self._keeps_integers and has_large_numbers(X)):
             return super()._learn_table(X)
@@ -539,7 +539,7 @@ def numbered_parts(table: Any) -> Iterable[tuple[int, Any]]:
 
 
 def _by_row(function: np.ufunc, values: Array) -> Array:
-    """Return each row reduced by a ufunc, shape (n_rows, 1), with the same results as NumPy but faster for short rows."""
+    """Return each row reduced by a ufunc, shape (n_rows, 1): as NumPy reduces it, but faster for short rows."""
     if 1 < values.shape[1] < IN_ORDER:
         return reduce(function, values.T)[:, None]
     return function.reduce(values, axis=1, keepdims=True)

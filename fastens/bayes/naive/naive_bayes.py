@@ -69,9 +69,11 @@ class GaussianNB(PosteriorNaiveBayes):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _prior_parameters(self) -> tuple[bool, Any]:
+        """Return (True, priors): the rows determine the class priors unless the user passes `priors`."""
         return True, self.priors
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return the Gaussian likelihood of all columns, without statistics, in a list."""
         return [GaussianLikelihood(self.var_smoothing)]
 
     @property
@@ -121,6 +123,7 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
     binarize: float | None = parameter(FINITE | NONE, default=0.0)
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return the Bernoulli likelihood of all columns, without statistics, in a list."""
         return [BernoulliLikelihood(make_smoothing(self), threshold=self.binarize)]
 
     @property
@@ -175,6 +178,7 @@ class MultinomialNB(SmoothingParameters, _EventNaiveBayes, PosteriorNaiveBayes):
     """
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return the multinomial likelihood of all columns, without statistics, in a list."""
         return [MultinomialLikelihood(make_smoothing(self))]
 
     @property
@@ -227,10 +231,12 @@ class ComplementNB(_EventNaiveBayes):
     n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return the complement likelihood of all columns, without statistics, in a list."""
         smoothing = Smoothing("laplace", check_alpha(self))
         return [ComplementLikelihood(smoothing, norm=self.norm)]
 
     def _prior_of_scores(self) -> Array:
+        """Return zeros, because class priors do not affect the scores."""
         return np.zeros(len(self.classes_))
 
     @property
