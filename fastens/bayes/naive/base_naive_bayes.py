@@ -34,6 +34,7 @@ from fastens.warn import warn
 
 
 def _is_vector_of_numbers(value: Any) -> bool:
+    """Return True if the value is a one-dimensional list or array of numbers."""
     return np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf"
 
 

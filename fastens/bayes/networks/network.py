@@ -15,8 +15,8 @@ from fastens.bayes.counts.attributes import (
     bin_names,
     binned,
     declared_values,
-    given_values,
     learn_limits,
+    specified_values,
     with_values,
 )
 from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode
@@ -360,7 +360,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
         The parameter `states` overrides the values that a dtype declares.
         """
-        state_values = given_values(self.states or {}, self._encoder, self._column_names())
+        state_values = specified_values(self.states or {}, self._encoder, self._column_names())
         first = 1 if self._reads_codes else 0
         by_type = [None if override else values for values, override in zip(declared, state_values, strict=False)]
         self._encoder, X = with_values(self._encoder, X, by_type, first)
