@@ -64,6 +64,7 @@ def sum_over_prunings(
 ):
     """Return the log evidence below each node, summed over all prunings, and the posterior probability that it splits.
 
+    `log_leaf` is the log evidence of a node as a leaf; `log_stop` and `log_split` are the logs of the prior probabilities.
     log q = log(exp(log_stop + log_leaf) + exp(log_split + the children's log q)), and log_leaf at a leaf.
     """
     cdef Py_ssize_t i, n = left_child.shape[0]
@@ -107,7 +108,7 @@ def find_best_pruning(
 
 
 def reach_probabilities(const int32_t[::1] left_child, const float64_t[::1] split):
-    """Return the posterior probability that all ancestors of each node split, shape (n_nodes,)."""
+    """Return the posterior probability that all ancestors of each node split; `split` is for nodes that are reached."""
     cdef Py_ssize_t i, n = left_child.shape[0]
     reached = np.ones(n)
     cdef float64_t[::1] above = reached
@@ -124,6 +125,7 @@ def mean_over_prunings(
 ):
     """Return the posterior mean of the values, shape (n_values, n_nodes), over all prunings.
 
+    `split` is the posterior probability that a node splits if it is reached, and `above` that all its ancestors split.
     At an inner node, the mean is taken as if the tree ended there. Each leaf has the average for the rows in it.
     """
     cdef Py_ssize_t k, i, left, n = left_child.shape[0], n_values = values.shape[0]
@@ -144,8 +146,11 @@ def mean_over_prunings(
     return means
 
 
-def expected_shape(const int32_t[::1] left_child, const float64_t[::1] split):
-    """Return the expected number of leaves below each node, and the entropy of its prunings in nats."""
+def expected_leaves_and_entropy(const int32_t[::1] left_child, const float64_t[::1] split):
+    """Return the expected number of leaves below each node, and the entropy of its prunings in nats, (n_nodes,) each.
+
+    `split` is the posterior probability that a node splits if it is reached.
+    """
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     cdef float64_t p
     of_leaves, of_entropy = np.ones(n), np.zeros(n)
@@ -166,7 +171,10 @@ def expected_shape(const int32_t[::1] left_child, const float64_t[::1] split):
 def unused_probability(
     const int32_t[::1] left_child, const int32_t[::1] feature, const float64_t[::1] split, int32_t searched_feature
 ):
-    """Return the posterior probability that no node of the pruning splits on `searched_feature`."""
+    """Return the posterior probability that no node of the pruning splits on `searched_feature`.
+
+    `split` is the posterior probability that a node splits if it is reached.
+    """
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     cdef float64_t[::1] probability = np.ones(n)
     with nogil:

@@ -97,11 +97,11 @@ class Prunings:
 
     def expected_leaves(self) -> float:
         """Return the posterior mean of the number of leaves."""
-        return float(kernel.expected_shape(self.left_child, self.split)[0][0])
+        return float(kernel.expected_leaves_and_entropy(self.left_child, self.split)[0][0])
 
     def entropy(self) -> float:
         """Return the entropy of the posterior in nats."""
-        return float(kernel.expected_shape(self.left_child, self.split)[1][0])
+        return float(kernel.expected_leaves_and_entropy(self.left_child, self.split)[1][0])
 
     def use_of_features(self, feature: NDArray[np.int32], n_features: int) -> Array:
         """Return the posterior probability that a pruning splits on each feature, (n_features,)."""

@@ -151,10 +151,7 @@ class ClassPrior:
 
         `leaves` has the shape (sum of n_classes, n_leaves), and `split` the prior split probability of each node.
 
-        `leaves` has the shape (sum of n_classes, n_leaves), and `split` the prior split probability of each node.
-
-        This fast path needs integer weights, a number of rows that fits 32 bits, and equal alphas of all classes;
-        otherwise it returns None.
+        This fast path needs integer weights, a number of rows that fits 32 bits, and equal alphas of all classes.
         """
         if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple) or min(self.n_classes) == 1:
             return None

@@ -115,7 +115,7 @@ def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:
 
 
 def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes:
-    """Return the codes of a table, or CSR matrix, of category positions: integers from 0, or NaN if missing.
+    """Return the codes of a table, or CSR matrix, of category positions: 0 for NaN, p + 1 for position p.
 
     Positions of at least `n_categories` get the code n_categories + 1.
     """

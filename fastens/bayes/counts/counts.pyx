@@ -117,7 +117,7 @@ cdef inline void _count_item(const Counting* c, Py_ssize_t i, const any_code_t* 
 
 
 cdef inline void _count_codes(const Counting* c, Py_ssize_t i, const any_code_t* codes) noexcept nogil:
-    """Count item i of the job, in integers or, with weights, in floats."""
+    """Count column or pair i of the job, in integers or, with weights, in floats."""
     if c.weight == NULL:
         _count_item(c, i, codes, <int64_t*> c.out)
     else:
@@ -125,7 +125,7 @@ cdef inline void _count_codes(const Counting* c, Py_ssize_t i, const any_code_t*
 
 
 cdef void _count_task(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
-    """Count item i of the job, whose codes have any type; `job` is a `Counting`."""
+    """Count column or pair i of the job, whose codes have any type; `job` is a `Counting`."""
     cdef const Counting* c = <const Counting*> job
     if c.code_size == sizeof(uint8_t):
         _count_codes(c, i, <const uint8_t*> c.codes)

@@ -291,7 +291,7 @@ def add_families(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Add the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j to out[i].
+    """Add to out[i] the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j.
 
     The product is left out if parents[j] is negative.
     """
@@ -436,6 +436,8 @@ def average_parents(
 ):
     """Write the log of the sum of the probabilities over all models to out[i], or -inf if no model applies.
 
+    `models` holds the parents of each model and where its rows of the table are, as in `Averaged.models`. The table row
+    of a model for parent codes is in `row_of_codes`, or -1 if the model does not apply to them.
     `out` must be initialised to -inf, `totals` and `n_parents` to 0. For each thread, `table_rows` has a buffer for the
     rows that are scored at a time, and `scores` a buffer for these rows by class. Blocks are sized so that their part
     of the table stays in the cache.

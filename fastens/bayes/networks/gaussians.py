@@ -33,13 +33,13 @@ class Conditional(NamedTuple):
 
 
 def independent_groups(
-    network: NetworkData, nodes: Iterable[int], unknown: set[int], together: Iterable[int] = ()
+    network: NetworkData, nodes: Iterable[int], unknown: set[int], first_group: Iterable[int] = ()
 ) -> list[list[int]]:
     """Group the continuous variables among `nodes`; variables of different groups share no missing continuous variable.
 
-    Returns lists of variables. The variables in `together` are in one group, which is the first.
+    Returns lists of variables. The variables in `first_group` and what they depend on form the first group.
     """
-    groups: list[tuple[set[int], list[int]]] = [(set(together), [])]
+    groups: list[tuple[set[int], list[int]]] = [(set(first_group), [])]
     for node in (node for node in nodes if node in network.continuous):
         linked = set(network.families[node]) & unknown & network.continuous
         touched = [group for group in groups if group[0] & linked]
@@ -62,6 +62,8 @@ def condition(
     by_max: bool = False,
 ) -> Conditional:
     """Integrate the missing variables of a group out of the product of its densities, or maximise if `by_max` is True.
+
+    `unknown` holds the variables without a value; `codes` and `values`, (n_variables, n_rows), hold the others.
 
     The log of the product is quadratic in the missing variables, so its precision and mean are sums over the densities
     (the canonical form of Lauritzen 1992, "Propagation of probabilities, means, and variances in mixed graphical

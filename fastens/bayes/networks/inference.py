@@ -54,7 +54,7 @@ def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
         _check_size(values.shape, aligned.shape)
         values = values * aligned if count else aligned
         if count % UNSCALED == UNSCALED - 1:
-            values, log_peak = _rescaled(values)
+            values, log_peak = _rescale_rows(values)
             log_scale = log_scale + log_peak
     return Factor(scope, values), log_scale
 
@@ -147,7 +147,7 @@ def eliminate(
         joined, log_peak = product([left.pop(number) for number in numbers.pop(variable, []) if number in left])
         axis = 1 + joined.scope.index(variable)
         values = joined.values.max(axis=axis) if by_max else joined.values.sum(axis=axis)
-        values, log_message = _rescaled(values)
+        values, log_message = _rescale_rows(values)
         number = len(factors) + len(steps)
         left[number] = Factor(tuple(other for other in joined.scope if other != variable), values)
         for other in left[number].scope:
@@ -167,7 +167,7 @@ def _sum_of_logs(constants: Iterable[Factor]) -> Array:
         return sum((np.log(factor.values) + factor.log_scale for factor in constants), np.zeros(1))
 
 
-def _rescaled(values: Array) -> tuple[Array, Array]:
+def _rescale_rows(values: Array) -> tuple[Array, Array]:
     """Divide each row by its maximum and return the log of the maximum of each row; rows of zeros are unchanged."""
     peak = values.reshape(len(values), -1).max(axis=1)
     peak = np.where(peak > 0, peak, 1.0)
@@ -200,7 +200,7 @@ def draw_backwards(steps: Sequence[tuple[int, Factor]], n: int, random: np.rando
     """
     drawn: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
-        weights = np.moveaxis(_at(joined, variable, drawn, n), 0, -1)
+        weights = np.moveaxis(_select_entries(joined, variable, drawn, n), 0, -1)
         cumulative = np.cumsum(weights, axis=0)
         drawn[variable] = (cumulative < random.random(n) * cumulative[-1]).sum(axis=0)
     return drawn
@@ -210,11 +210,11 @@ def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
     """Return the position of the best value of each variable that was maximised out; ties go to the first."""
     positions: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
-        positions[variable] = _at(joined, variable, positions, 1).argmax(axis=1)
+        positions[variable] = _select_entries(joined, variable, positions, 1).argmax(axis=1)
     return {variable: int(values[0]) for variable, values in positions.items()}
 
 
-def _at(joined: Factor, variable: int, positions: dict[int, NDArray], n: int) -> Array:
+def _select_entries(joined: Factor, variable: int, positions: dict[int, NDArray], n: int) -> Array:
     """Return the entries of a factor for each value of a variable, the others being at `positions`, shape (n, size)."""
     others = tuple(other for other in joined.scope if other != variable)
     values = np.moveaxis(joined.values[0], joined.scope.index(variable), -1)
@@ -235,13 +235,13 @@ class Component(NamedTuple):
 
 
 def find_components(
-    network: NetworkData, is_missing: NDArray[np.bool_], wanted: int | None = None, *, prune: bool = True
+    network: NetworkData, is_missing: NDArray[np.bool_], target: int | None = None, *, prune: bool = True
 ) -> list[Component]:
-    """Return the components of missing variables of all rows, or only those that contain the variable `wanted`.
+    """Return the components of missing variables of all rows, or only those that contain the variable `target`.
 
     `is_missing` has the shape (n_variables, n_rows). Rows with the same connected missing variables share a component.
 
-    If `prune` is True, missing variables without known or wanted descendants are dropped, because their tables sum to
+    If `prune` is True, missing variables without known or target descendants are dropped, because their tables sum to
     1.
     """
     packed = np.packbits(is_missing, axis=0)
@@ -252,23 +252,23 @@ def find_components(
     for index, row in enumerate(first):
         missing = np.flatnonzero(is_missing[:, row]).tolist()
         rows = by_pattern[ends[index - 1] if index else 0 : ends[index]]
-        for component in _connected_components(network, missing, wanted, prune):
-            if wanted is None or wanted in component[0]:
+        for component in _connected_components(network, missing, target, prune):
+            if target is None or target in component[0]:
                 rows_of.setdefault(component, []).append(rows)
     return [Component(*component, np.sort(np.concatenate(rows))) for component, rows in sorted(rows_of.items())]
 
 
 def _connected_components(
-    network: NetworkData, missing: list[int], wanted: int | None, prune: bool
+    network: NetworkData, missing: list[int], target: int | None, prune: bool
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield the connected sets of missing variables, each with the variables whose tables contain one of them.
 
-    If `prune` is True, variables without known descendants (or the descendant `wanted`) are dropped.
+    If `prune` is True, variables without known descendants (or the descendant `target`) are dropped.
     """
     unknown = set(missing)
     needed = set(range(len(network.names)))
     if prune:
-        roots = needed - unknown if wanted is None else (needed - unknown) | {wanted}
+        roots = needed - unknown if target is None else (needed - unknown) | {target}
         needed = ancestors(network.parents, roots)
     waiting = unknown & needed
     while waiting:
@@ -526,7 +526,7 @@ def observed(evidence: Evidence) -> dict[int, float]:
 
 def query(network: NetworkData, variables: Sequence[int], evidence: Evidence) -> tuple[Array, float]:
     """Return P(variables | evidence), with one axis for each variable in order, and log P(evidence)."""
-    factors, _ = _factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
+    factors, _ = _shared_evidence_factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
     joint, log_total = marginal(factors, variables, network.sizes.tolist())
     axes = [joint.scope.index(variable) for variable in variables]
     return joint.values[0].transpose(axes), float(log_total[0])
@@ -540,7 +540,7 @@ def query_numbers(
     The mixture is the weights, means and covariances of its normal components.
     """
     nodes = ancestors(network.parents, [*variables, *evidence])
-    factors, groups = _factors(network, nodes, evidence, variables)
+    factors, groups = _shared_evidence_factors(network, nodes, evidence, variables)
     conditional = groups[0][1]
     joint, log_total = marginal(factors, conditional.scope, network.sizes.tolist())
     at = np.array([conditional.missing.index(variable) for variable in variables])
@@ -552,26 +552,26 @@ def query_numbers(
     return weights[held], means, covariances, float(log_total[0])
 
 
-def _factors(
-    network: NetworkData, nodes: set[int], evidence: Evidence, together: Sequence[int] = (), *, by_max: bool = False
+def _shared_evidence_factors(
+    network: NetworkData, nodes: set[int], evidence: Evidence, first_group: Sequence[int] = (), *, by_max: bool = False
 ) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
     """Return the factors of `nodes` given evidence that all rows share, including the likelihoods of virtual evidence.
 
-    The second result is the groups of continuous variables, first the group of the variables in `together`.
+    The second result is the groups of continuous variables, first the group of the variables in `first_group`.
     """
-    codes, values = _as_row(network, evidence)
+    codes, values = _evidence_as_row(network, evidence)
     unknown = set(range(len(network.names))) - set(observed(evidence))
     virtual = [
         Factor((v,), likelihood[None]) for v, likelihood in evidence.items() if isinstance(likelihood, np.ndarray)
     ]
     discrete = [evidence_factor(network, node, unknown, codes) for node in sorted(nodes - network.continuous)]
     groups = conditionals(
-        network, independent_groups(network, sorted(nodes), unknown, together), unknown, codes, values, by_max=by_max
+        network, independent_groups(network, sorted(nodes), unknown, first_group), unknown, codes, values, by_max=by_max
     )
     return discrete + virtual + [density_factor(conditional) for _, conditional in groups], groups
 
 
-def _as_row(network: NetworkData, evidence: Evidence) -> tuple[NDArray[np.int64], Array]:
+def _evidence_as_row(network: NetworkData, evidence: Evidence) -> tuple[NDArray[np.int64], Array]:
     """Return evidence as codes (0 for unobserved variables) and numbers, each of shape (n_variables, 1)."""
     codes, values = np.zeros((len(network.names), 1), dtype=np.int64), np.zeros((len(network.names), 1))
     for variable, value in observed(evidence).items():
@@ -584,11 +584,13 @@ def explain(network: NetworkData, evidence: Evidence) -> tuple[dict[int, int], A
 
     The state is a dict of positions by variable, and an array of the numbers of all continuous variables.
     """
-    factors, _ = _factors(network, set(range(len(network.names))), evidence, by_max=True)
+    factors, _ = _shared_evidence_factors(network, set(range(len(network.names))), evidence, by_max=True)
     unknown = set(range(len(network.names))) - set(observed(evidence))
     elimination = eliminate(factors, unknown, network.sizes.tolist(), by_max=True)
     best = best_backwards(elimination.steps)
-    codes, values = _as_row(network, {**evidence, **{v: at for v, at in best.items() if v not in network.continuous}})
+    codes, values = _evidence_as_row(
+        network, {**evidence, **{v: at for v, at in best.items() if v not in network.continuous}}
+    )
     missing = unknown & network.continuous
     for _, group in conditionals(network, independent_groups(network, network.order, missing), missing, codes, values):
         values[list(group.missing), 0] = group.mean.reshape(-1)
@@ -627,7 +629,7 @@ def _draw_positions(network: NetworkData, n: int, evidence: Evidence, random: np
             ]
             out[node] = (cumulative < (random.random(n) * cumulative[..., -1])[..., None]).sum(axis=-1)
         return out
-    factors, _ = _factors(network, set(range(len(network.names))), evidence)
+    factors, _ = _shared_evidence_factors(network, set(range(len(network.names))), evidence)
     observations = observed(evidence)
     unknown = set(range(len(network.names))) - set(observations)
     elimination = eliminate(factors, unknown, network.sizes.tolist())

@@ -436,9 +436,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 f"structure={self.structure!r} requires y to be passed, but the target y is None: the class is a "
                 "parent of all columns."
             )
-        required = self._edges("required_edges", names, acyclic=True)
+        required = self._parse_edge_parameter("required_edges", names, acyclic=True)
         check_directions(required, data.continuous, names)
-        forbidden = self._edges("forbidden_edges", names, acyclic=False)
+        forbidden = self._parse_edge_parameter("forbidden_edges", names, acyclic=False)
         if data.continuous:
             to_discrete = [[] if v in data.continuous else sorted(data.continuous) for v in range(len(names))]
             forbidden = tuple(tuple({*a, *b}) for a, b in zip(forbidden, to_discrete, strict=True))
@@ -449,7 +449,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             return pc(data, names, rules, self.independence_test, self.significance_level)
         return learn_structure(self, data, rules)
 
-    def _edges(self, parameter: str, names: tuple[str, ...], *, acyclic: bool) -> Parents:
+    def _parse_edge_parameter(self, parameter: str, names: tuple[str, ...], *, acyclic: bool) -> Parents:
         """Return the parents of each variable in the edges of the parameter named `parameter`."""
         try:
             return parents_from(getattr(self, parameter) or (), names, acyclic=acyclic)

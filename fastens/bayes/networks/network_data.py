@@ -82,7 +82,7 @@ class NetworkData:
         """Return a network with this structure and other probability tables."""
         return replace(self, tables=tuple(tables))
 
-    def ordered(self, order: Sequence[int]) -> NetworkData:
+    def reorder(self, order: Sequence[int]) -> NetworkData:
         """Return the network with its variables in another order: position i holds the old variable `order[i]`."""
         new_index = {old: new for new, old in enumerate(order)}
         return NetworkData(
@@ -93,7 +93,7 @@ class NetworkData:
             {new_index[old]: regression for old, regression in self.regressions.items()},
         )
 
-    def fixed(self, values: Mapping[int, float]) -> NetworkData:
+    def intervene(self, values: Mapping[int, float]) -> NetworkData:
         """Return the network after interventions: the variables in `values` lose their parents and get these values."""
         parents = tuple(() if v in values else old_parents for v, old_parents in enumerate(self.parents))
         positions = {v: 0 if v in self.continuous else int(value) for v, value in values.items()}
@@ -187,7 +187,7 @@ def families_of(parents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     return [(*node_parents, node) for node, node_parents in enumerate(parents)]
 
 
-def joined(tables: Sequence[Array]) -> Array:
+def flatten_tables(tables: Sequence[Array]) -> Array:
     """Return the cells of all tables in one flat array."""
     return np.concatenate([table.ravel() for table in tables])
 

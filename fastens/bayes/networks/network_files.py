@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.attributes import Limits, bin_names, distinct_values, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.counting import offsets_of
-from fastens.bayes.networks.network_data import NetworkData, joined
+from fastens.bayes.networks.network_data import NetworkData, flatten_tables
 from fastens.bayes.networks.structures import Parents, parents_from
 from fastens.bayes.posterior import floats_in
 from fastens.modelfile.saving import Saved, SavedParts
@@ -218,12 +218,12 @@ def _build_network(
 
 def format_bif(network: NetworkData, title: str = "unknown") -> str:
     """Return a network as BIF text; numbers have full precision, so parsing restores the network exactly."""
-    words = [[_quoted(str(value)) for value in values] for values in network.states]
+    words = [[_quote_word(str(value)) for value in values] for values in network.states]
     for name, texts in zip(network.names, words, strict=True):
         if len(set(texts)) != len(texts):
             raise ValueError(f"the values of {name!r} must have different texts to be written; got {texts}.")
-    names = [_quoted(name) for name in network.names]
-    blocks = [f"network {_quoted(title)} {{\n}}\n"]
+    names = [_quote_word(name) for name in network.names]
+    blocks = [f"network {_quote_word(title)} {{\n}}\n"]
     for name, values in zip(names, words, strict=True):
         blocks.append(f"variable {name} {{\n  type discrete [ {len(values)} ] {{ {', '.join(values)} }};\n}}\n")
     for node, table in enumerate(network.tables):
@@ -239,7 +239,7 @@ def format_bif(network: NetworkData, title: str = "unknown") -> str:
     return "".join(blocks)
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """Return a word as BIF text, quoted unless it is a single plain token."""
     if '"' in word:
         raise ValueError(f"names and values must not contain quotation marks to be written as BIF; got {word!r}.")
@@ -390,7 +390,7 @@ class NetworkFiles:
         model._check_parameters()
         last = [*_check_hidden(network, model.hidden or {}, target), *([] if target is None else [target])]
         names = [name for name in network.names if name not in last]
-        network = network.ordered([network.names.index(name) for name in (*names, *last)])
+        network = network.reorder([network.names.index(name) for name in (*names, *last)])
         n_columns = len(names)
         is_number = [v in network.continuous for v in range(n_columns)]
         categories = zip(is_number, network.states[:n_columns], strict=True)
@@ -414,13 +414,15 @@ class NetworkFiles:
         arrays = {
             "parents": np.array([parent for node_parents in parents for parent in node_parents], dtype=np.int64),
             "n_parents": np.array([len(node_parents) for node_parents in parents], dtype=np.int64),
-            "tables": joined(self._network.tables),
+            "tables": flatten_tables(self._network.tables),
         }
         if self._network.continuous:
             arrays["continuous"] = np.array(sorted(self._network.continuous), dtype=np.int64)
-            arrays["regressions"] = joined([self._network.regressions[v] for v in arrays["continuous"].tolist()])
+            arrays["regressions"] = flatten_tables(
+                [self._network.regressions[v] for v in arrays["continuous"].tolist()]
+            )
         arrays |= limits_to_arrays(self._limits)
-        return arrays if self._counts is None else arrays | {"counts": joined(self._counts)}
+        return arrays if self._counts is None else arrays | {"counts": flatten_tables(self._counts)}
 
     def _restore_network(self, arrays: dict[str, np.ndarray]) -> None:
         """Set the network and its counts from the arrays of a model file; raise ValueError if they are malformed."""

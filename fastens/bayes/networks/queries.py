@@ -258,7 +258,7 @@ class NetworkQueries:
         if any(isinstance(value, Mapping) for value in interventions.values()):
             raise ValueError(f"interventions must be values; got uncertain observations in {dict(interventions)!r}.")
         changed = copy(self)
-        changed._network = self._network.fixed(observations)
+        changed._network = self._network.intervene(observations)
         return changed
 
     def _value_position(self, number: int, value: Any) -> int | None:

@@ -17,7 +17,7 @@ from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.counts.regressions import MIN_VARIANCE, family_moments, gaussian_objective, pooled_variance, regress
 from fastens.bayes.networks.gaussians import standardised
 from fastens.bayes.networks.inference import expected_counts, find_components, missing_mask
-from fastens.bayes.networks.network_data import NetworkData, check_table, joined
+from fastens.bayes.networks.network_data import NetworkData, check_table, flatten_tables
 from fastens.bayes.posterior import ParameterPosteriorMixin, floats_in, generator
 from fastens.engine.comm import is_any
 from fastens.engine.elementary import exp, log
@@ -64,7 +64,7 @@ class _Objective:
         self._rows, self._pseudo = rows, pseudo
         known_counts = family_counts(rows, network.families)
         self._observed = [counts.astype(np.float64) for counts in known_counts]
-        self._observed_cells = joined(self._observed)
+        self._observed_cells = flatten_tables(self._observed)
         self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known_counts])
         self._priors = {}
         for node in network.regressions:
@@ -81,7 +81,7 @@ class _Objective:
         counts = [observed + expected for observed, expected in zip(self._observed, hidden, strict=True)]
         for node, prior in self._priors.items():
             value += gaussian_objective(network.regressions[node], self._observed[node], *prior)
-        return value + objective(joined(network.tables), self._observed_cells, self._pseudo_cells), counts
+        return value + objective(flatten_tables(network.tables), self._observed_cells, self._pseudo_cells), counts
 
     def check_rise(self, before: float, after: float) -> None:
         """Raise ArithmeticError if a step decreases the objective by more than rounding errors can explain."""
@@ -210,7 +210,7 @@ def run_theta_ascent(
         if value < history[-1]:  # no step increases the objective: a maximum, up to rounding
             change = 0.0
             break
-        change = float(np.abs(joined(trial.tables) - joined(network.tables)).max())
+        change = float(np.abs(flatten_tables(trial.tables) - flatten_tables(network.tables)).max())
         network, counts = trial, trial_counts
         history.append(value)
         path.append(network.tables)
@@ -392,7 +392,7 @@ class TableEstimation(ParameterPosteriorMixin):
     def _estimate(self, mode: str, rng: np.random.Generator | None) -> list[Array]:
         """Return all tables from their counts, as the estimate of a mode or as a draw from the posterior."""
         layout = FamilyLayout(self._network.families, self._network.sizes)
-        groups, cells = self._groups(layout.shapes), joined(self._counts or ())[None]
+        groups, cells = self._groups(layout.shapes), flatten_tables(self._counts or ())[None]
         return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
 
     def _maximise_likelihood(self, network: NetworkData, data: CodedRows, pseudo: list[float]) -> None:
@@ -435,4 +435,4 @@ class TableEstimation(ParameterPosteriorMixin):
                 "log_evidence_ is only available if the network was fitted with smoothing to rows without missing "
                 "values."
             )
-        return float(groups.log_evidence(joined(counts)[None]).sum())
+        return float(groups.log_evidence(flatten_tables(counts)[None]).sum())

@@ -86,7 +86,7 @@ def test_interventions(seed):
     network = random_network(rng)
     for n_fixed in range(3):
         values = random_evidence(rng, network, n_fixed)
-        found = network.fixed(values)
+        found = network.intervene(values)
         found.check()
         np.testing.assert_allclose(plain.joint(found), plain.intervened(network, values), rtol=1e-12)
         others = [v for v in range(6) if v not in values][:2]

@@ -120,8 +120,8 @@ def test_interventions_are_mutilated_networks(seed):
     network = random_mixed_network(rng)
     numbers = sorted(network.continuous)
     done = {numbers[0]: 1.5, next(v for v in range(6) if v not in network.continuous): 0}
-    found = network.fixed(done)
-    nearly = network.fixed(done)  # a normal with a tiny variance instead of a constant, for the oracle
+    found = network.intervene(done)
+    nearly = network.intervene(done)  # a normal with a tiny variance instead of a constant, for the oracle
     nearly.regressions[numbers[0]][..., -1] = 1e-12
     evidence = {numbers[1]: 0.3}
     for v in range(6):
