@@ -2,7 +2,7 @@
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc
+import numpy as np
 
 from fastens.engine.thread_pool cimport dynamic_parallel_for
 
@@ -126,14 +126,11 @@ def upper_ends(
     cdef Py_ssize_t n_folds = starts.shape[0] - 1, size = 3 * n_folds + 8  # threads are a cache line apart
     cdef Folds folds
     cdef Ends ends
-    cdef int64_t* work = <int64_t*> malloc(n_threads * size * sizeof(int64_t))
-    if work == NULL:
-        raise MemoryError(f"no memory for the places of {n_folds} folds")
+    cdef int64_t[::1] work = np.empty(n_threads * size, dtype=np.int64)
     if values.shape[0] and centers.shape[0]:
         folds.values, folds.upto, folds.starts, folds.n_folds = &values[0], &upto[0], &starts[0], n_folds
-        ends = Ends(&folds, &centers[0, 0], &scales[0, 0], &needed[0], work, size, centers.shape[0], &out[0])
+        ends = Ends(&folds, &centers[0, 0], &scales[0, 0], &needed[0], &work[0], size, centers.shape[0], &out[0])
         with nogil:
             dynamic_parallel_for(ends_of_block, &ends, (ends.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
     else:
         out[:] = INFINITY
-    free(work)

@@ -143,19 +143,20 @@ def bias_variance_decomposition(
     X, X_test = _with_rows("X", X), None if X_test is None else _with_rows("X_test", X_test)
     y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:
-        rows = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
+        parts = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
     else:
-        rows = _own_test_rows(X, y, X_test, y_test, optimal, kind)
+        parts = _own_test_rows(X, y, X_test, y_test, optimal, kind)
+    X_train, y_train, X_test, y_test, best = parts
     seeds = random.randint(MAX_SEED, size=n_rounds)
     predictions = np.stack(
-        Parallel(n_jobs=n_jobs)(delayed(_one_round)(estimator, rows.X, rows.y, rows.X_test, seed) for seed in seeds)
+        Parallel(n_jobs=n_jobs)(delayed(_one_round)(estimator, X_train, y_train, X_test, seed) for seed in seeds)
     )
     if predictions.ndim != 2:
         shape = predictions.shape[1:]
         raise ValueError(f"estimator must predict one value for each row; got predictions of shape {shape}.")
     if kind == "zero_one":
-        return _zero_one_parts(predictions, rows.y_test, rows.optimal)
-    return _squared_parts(predictions.astype(np.float64), rows.y_test, rows.optimal)
+        return _zero_one_parts(predictions, y_test, best)
+    return _squared_parts(predictions.astype(np.float64), y_test, best)
 
 
 @in_memory_only
@@ -227,15 +228,8 @@ def plot_bias_variance(
     return ax
 
 
-@dataclass(frozen=True)
-class _TrainTestRows:
-    """Training rows, test rows, and the optimal predictions for the test rows."""
-
-    X: Any
-    y: NDArray[Any]
-    X_test: Any
-    y_test: NDArray[Any]
-    optimal: NDArray[Any]
+# Training rows and targets, test rows and targets, and the optimal predictions for the test rows.
+_Rows = tuple[Any, NDArray[Any], Any, NDArray[Any], NDArray[Any]]
 
 
 def _checked_loss(estimator: Any, loss: str | None) -> str:
@@ -276,15 +270,15 @@ def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     return target
 
 
-def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, kind: str) -> _TrainTestRows:
+def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, kind: str) -> _Rows:
     if X_test is None or y_test is None:
         raise ValueError("X_test and y_test must be passed together.")
     y_test = _checked_target("y_test", y_test, X_test, kind)
     check_same_kind("y", y, "y_test", y_test)
-    return _TrainTestRows(X, y, X_test, y_test, _checked_optimal(optimal, y_test, kind))
+    return X, y, X_test, y_test, _checked_optimal(optimal, y_test, kind)
 
 
-def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, kind: str) -> _TrainTestRows:
+def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, kind: str) -> _Rows:
     from sklearn.model_selection import train_test_split
 
     best = _checked_optimal(optimal, y, kind)
@@ -292,7 +286,7 @@ def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, see
         raise ValueError(f"y must have at least 2 rows, because some of them are held out; got {len(y)}.")
     (real(0, 1, open_low=True, open_high=True) | whole(1, len(y) - 1)).check("test_size", test_size)
     train, test = train_test_split(np.arange(len(y)), test_size=test_size, random_state=seed)
-    return _TrainTestRows(_safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test], best[test])
+    return _safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test], best[test]
 
 
 def _checked_optimal(optimal: Any, y: NDArray[Any], kind: str) -> NDArray[Any]:

@@ -332,9 +332,6 @@ except ImportError:  # before scikit-learn 1.9
         return method
 
 
-__all__ = ["CallbackSupportMixin", "Tasks", "tear_down_callbacks"]
-
-
 class Tasks:
     """Rounds of a fit, at most `n_rounds`, as tasks of scikit-learn's callbacks."""
 

@@ -64,7 +64,7 @@ def sum_over_prunings(
 ):
     """Return the log evidence below each node, summed over all prunings, and the posterior probability that it splits.
 
-    `log_leaf` is the log evidence of a node as a leaf; `log_stop` and `log_split` are the logs of the prior probabilities.
+    `log_leaf` is the log evidence of a node as a leaf, and `log_stop` and `log_split` are log prior probabilities.
     log q = log(exp(log_stop + log_leaf) + exp(log_split + the children's log q)), and log_leaf at a leaf.
     """
     cdef Py_ssize_t i, n = left_child.shape[0]

@@ -356,12 +356,9 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
 def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
     """Return the rows whose classes are in the training rows, because a rare class may be in one fold only."""
     known_rows = np.flatnonzero(np.isin(held_out["y"], y))
-    weight = held_out["sample_weight"]
-    return {
-        "X": take_rows(held_out["X"], known_rows),
-        "y": held_out["y"][known_rows],
-        "sample_weight": None if weight is None else weight[known_rows],
-    }
+    X, labels, weight = held_out["X"], held_out["y"], held_out["sample_weight"]
+    weight = None if weight is None else weight[known_rows]
+    return {"X": take_rows(X, known_rows), "y": labels[known_rows], "sample_weight": weight}
 
 
 def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:

@@ -266,11 +266,6 @@ class _Budget:
             raise TooManyError
 
 
-def compile_clauses(clauses: Bools, attributes: list[int], budget_bits: int = BUDGET_BITS) -> Any:
-    """Return the tree of all sets of `attributes` that satisfy the clauses, masks; raise TooManyError over budget."""
-    return _compile(minimal_clauses(clauses), attributes, _Budget(budget_bits), MAX_TABLE)
-
-
 def _compile(clauses: Bools, attributes: list[int], budget: _Budget, max_table: int) -> Any:
     """Return the tree of the sets that satisfy minimal clauses, with bit arrays of at most `max_table` attributes."""
     named: Bools = np.asarray(clauses.any(axis=0))
@@ -464,7 +459,8 @@ def build_family(clauses: Bools, q: float, random: np.random.Generator, budget_b
     """Return the family of sets that satisfy the clauses, masks: exact within the budget, else sampled."""
     n = clauses.shape[1]
     try:
-        return ExactFamily(compile_clauses(clauses, list(range(n)), budget_bits), n, q)
+        tree = _compile(minimal_clauses(clauses), list(range(n)), _Budget(budget_bits), MAX_TABLE)
+        return ExactFamily(tree, n, q)
     except TooManyError:
         return SampledFamily(minimal_clauses(clauses), q, random)
 

@@ -23,6 +23,7 @@ from fastens.table.parted import move_positions
 from fastens.table.tables import ArrayTable, Table, table_over
 
 Array = NDArray[np.float64]
+Values = list[Any] | None  # values of a column; None if they are not declared
 Limits = list[Array | None]  # upper bin edges of each column except the last; None for categorical columns
 WHOLE_FLOAT32 = 1 << 24  # smaller integers are exact in float32
 
@@ -78,6 +79,12 @@ def bin_names(limits: Array) -> list[str]:
     return [f"<= {ends[0]}", *between, f"> {ends[-1]}"]
 
 
+def sizes_of(categories: Sequence[Values], limits: Limits) -> NDArray[np.int64]:
+    """Return the number of categories or bins of each column."""
+    pairs = zip(categories, limits, strict=True)
+    return np.array([len(c or ()) if edges is None else len(edges) + 1 for c, edges in pairs], dtype=np.int64)
+
+
 def limits_to_arrays(limits: Limits) -> dict[str, NDArray[Any]]:
     """Convert bin edges to arrays for saving."""
     edges = [np.zeros(0) if each is None else each for each in limits]
@@ -98,9 +105,6 @@ def limits_from_arrays(arrays: dict[str, NDArray[Any]], is_categorical: NDArray[
     if not all((np.diff(part) > 0).all() for part in parts):
         raise ValueError("the limits of the bins are malformed")
     return [None if kind else part for kind, part in zip(is_categorical, parts, strict=True)]
-
-
-Values = list[Any] | None  # values of a column; None if they are not declared
 
 
 def declared_values(X: Any) -> list[Values]:
@@ -241,7 +245,7 @@ class CodedInput(CategoricalInput):
         """Learn the categories of the columns and return `X` as codes, or as positions and numbers."""
         if self._is_whole(X):
             return super()._learn_table(ArrayTable(X))
-        is_whole_table = self._comm.size == 1 and self._reads_codes and _is_numeric_matrix(X)
+        is_whole_table = self._comm.size == 1 and self._reads_codes and is_numeric_matrix(X)
         coded = _codes_of_ranges(X, self._encoder_threads()) if is_whole_table else None
         if coded is None:
             return super()._learn_table(X)
@@ -252,7 +256,7 @@ class CodedInput(CategoricalInput):
 
     def _check_table(self, X: Any) -> Any:
         """Return `X` as codes, or as positions and numbers; integers from 0 are encoded directly."""
-        if _is_numeric_matrix(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
+        if is_numeric_matrix(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
             sizes = [len(values or ()) for values in self._encoder.categories]
             if all(values == list(range(size)) for values, size in zip(self._encoder.categories, sizes, strict=True)):
                 return encode(X, np.array(sizes, dtype=np.int64), self._encoder_threads()).codes.T
@@ -260,12 +264,12 @@ class CodedInput(CategoricalInput):
 
     def _is_whole(self, X: Any) -> bool:
         """Return True if `X` is an integer array to encode directly, because floats cannot represent large integers."""
-        return self._reads_codes and _is_numeric_matrix(X) and X.dtype.kind != "f"
+        return self._reads_codes and is_numeric_matrix(X) and X.dtype.kind != "f"
 
 
-def _is_numeric_matrix(X: Any) -> bool:
-    """Return True if `X` is a non-empty NumPy matrix of native numbers."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iuf" and X.flags.aligned and X.size > 0
+def is_numeric_matrix(X: Any, kinds: str = "iuf") -> bool:
+    """Return True if `X` is a non-empty NumPy matrix of native numbers of some dtype kinds."""
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in kinds and X.flags.aligned and X.size > 0
 
 
 def _codes_of_ranges(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list[Any] | None]] | None:

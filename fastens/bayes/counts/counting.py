@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.counts import count_columns, count_pairs, encode_positions
+from fastens.bayes.counts.counts import count_cells, encode_positions
 from fastens.bayes.counts.cube import add_family_entries, add_margins, count_families, spread, sum_out
 from fastens.engine.comm import LOCAL, Comm, counted, gathered
 from fastens.engine.parts import dense_blocks
@@ -69,7 +69,7 @@ def add_class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], out: Count
     """Add the rows of this process, or their weights, in row order to the counts of `class_counts`."""
     if rows.codes.size and out.size:
         n_threads = threads_for(rows.codes.size, rows.n_threads, GRAIN)
-        count_columns(rows.codes, rows.y, rows.weights, offsets_of(n_codes), out, n_threads)
+        count_cells(rows.codes, rows.y, rows.weights, offsets_of(n_codes), None, out, 1, n_threads)
 
 
 def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int) -> Counts:
@@ -85,7 +85,8 @@ def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int)
     def add(sums: Counts) -> None:
         if rows.codes.size and sums.size:
             n_threads = threads_for(rows.codes.size * len(rows.codes) / 2, rows.n_threads, GRAIN)
-            count_pairs(rows.codes, rows.y, rows.weights, offsets, sums, n_threads)
+            flat = sums.reshape(n_classes, -1)
+            count_cells(rows.codes, rows.y, rows.weights, offsets, None, flat, 2, n_threads)
 
     out = counted(rows.comm, np.zeros((n_classes, offsets[-1], offsets[-1]), dtype=singles.dtype), add)
     diagonal = np.arange(offsets[-1])

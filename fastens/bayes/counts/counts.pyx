@@ -135,58 +135,33 @@ cdef void _count_task(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
         _count_codes(c, i, <const uint32_t*> c.codes)
 
 
-def count_columns(
-    const any_code_t[:, ::1] codes,
-    const int32_t[::1] y,
-    const float64_t[::1] weight,
-    const int64_t[::1] offsets,
-    count_t[:, ::1] out,
-    int n_threads,
-):
-    """Add the weight of row i, or 1, to out[y, offsets[j] + codes[j, i]]."""
-    cdef Counting job = Counting(
-        1, &codes[0, 0], sizeof(any_code_t), &y[0], weight_pointer(weight), &offsets[0], NULL, codes.shape[0],
-        codes.shape[1], out.shape[1], &out[0, 0])
-    with nogil:
-        parallel_for_until_interrupted(_count_task, &job, job.n_features, n_threads)
-
-
-def count_pairs(
-    const any_code_t[:, ::1] codes,
-    const int32_t[::1] y,
-    const float64_t[::1] weight,
-    const int64_t[::1] offsets,
-    count_t[:, :, ::1] out,
-    int n_threads,
-):
-    """Add the weight of each row, or 1, to out[y, offsets[i] + codes[i], offsets[j] + codes[j]] for columns i < j."""
-    cdef Counting job = Counting(
-        2, &codes[0, 0], sizeof(any_code_t), &y[0], weight_pointer(weight), &offsets[0], NULL, codes.shape[0],
-        codes.shape[1], out.shape[1], &out[0, 0, 0])
-    with nogil:
-        parallel_for_until_interrupted(_count_task, &job, job.n_features, n_threads)
-
-
-def count_triples(
+def count_cells(
     const any_code_t[:, ::1] codes,
     const int32_t[::1] y,
     const float64_t[::1] weight,
     const int64_t[::1] offsets,
     const int64_t[:, ::1] pairs,
     count_t[:, ::1] out,
+    int order,
     int n_threads,
 ):
-    """Add the weight of each row, or 1, to its cell for each pair of columns i < j and each later column k.
+    """Add the weight of each row, or 1, to its cell for each column, pair or triple of columns (`order` 1, 2 or 3).
 
-    `offsets` holds the offsets of the cells of all columns. Each code except 0 has a cell; 0 is a missing value and is
-    not counted. `pairs` holds i, j and the start of their block in out[y]. The rows of a block are pairs of cells of i
-    and j, where j varies fastest, and its columns are the cells of all columns after j.
+    `offsets` holds the offsets of the cells of all columns. For columns, the cell of row i is out[y, offsets[j] +
+    codes[j, i]]. For columns i < j, out[y] is flat: it has rows of cells of i, whose columns are the cells of j. For
+    triples, each code except 0 has a cell; 0 is a missing value and is not counted. `pairs` holds columns i < j and the
+    start of their block in out[y]. The rows of a block are pairs of cells of i and j, where j varies fastest, and its
+    columns are the cells of all columns after j.
     """
-    cdef Counting job = Counting(
-        3, &codes[0, 0], sizeof(any_code_t), &y[0], weight_pointer(weight), &offsets[0], &pairs[0, 0], codes.shape[0],
-        codes.shape[1], out.shape[1], &out[0, 0])
+    cdef Counting job
+    cdef Py_ssize_t n_features = codes.shape[0]
+    job.order, job.codes, job.code_size = order, &codes[0, 0], sizeof(any_code_t)
+    job.y, job.weight = &y[0], weight_pointer(weight)
+    job.offsets, job.pairs, job.out = &offsets[0], &pairs[0, 0] if order == 3 else NULL, &out[0, 0]
+    job.n_features, job.n_rows = n_features, codes.shape[1]
+    job.n_cells = out.shape[1] if order == 3 else offsets[n_features]
     with nogil:
-        parallel_for_until_interrupted(_count_task, &job, pairs.shape[0], n_threads)
+        parallel_for_until_interrupted(_count_task, &job, pairs.shape[0] if order == 3 else n_features, n_threads)
 
 
 ctypedef fused position_t:

@@ -3,7 +3,7 @@
 from libc.math cimport INFINITY
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.exact cimport exp, lgamma, log
-from fastens.bayes.counts.counted cimport any_code_t, count_t, weight_pointer
+from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, weight_pointer
 from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
@@ -265,10 +265,7 @@ cdef void _count_family(
         _find_cells(codes + first, n_rows, n, family, sizes, cells)
         for i in range(n):
             if cells[i] >= 0:
-                if count_t is int64_t:
-                    out[cells[i]] += 1
-                else:
-                    out[cells[i]] += weight[first + i]
+                count_row(&out[cells[i]], weight, first + i)
 
 
 cdef void _count_small_family(
@@ -299,10 +296,7 @@ cdef void _count_small_family(
                 _add_counters(counters, n_cells, out)
         else:
             for i in range(n):
-                if count_t is int64_t:
-                    out[cells[i]] += 1
-                else:
-                    out[cells[i]] += weight[first + i]
+                count_row(&out[cells[i]], weight, first + i)
     if uses_counters:
         _add_counters(counters, n_cells, out)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, Capabilities, TrainingData
-from fastens.bayes.counts.attributes import declared_values
+from fastens.bayes.counts.attributes import declared_values, is_numeric_matrix
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.posterior import ParameterPosteriorMixin
@@ -39,7 +39,6 @@ def _is_vector_of_numbers(value: Any) -> bool:
 
 
 PRIOR = NONE | Rule("an array of probabilities, one for each class", _is_vector_of_numbers)
-COMMON_RULES = {"fit_prior": FLAG, "class_prior": PRIOR, "n_jobs": ANYTHING}
 FINITE = Rule("a finite number", real(-np.inf).holds)
 UNSEEN = one_of("ignore", "smooth", "error")
 
@@ -53,12 +52,12 @@ class SmoothingParameters:
 
     alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
     force_alpha: bool = parameter(FLAG, default=True)
-    fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
-    class_prior: ArrayLike | None = parameter(COMMON_RULES["class_prior"], default=None)
+    fit_prior: bool = parameter(FLAG, default=True)
+    class_prior: ArrayLike | None = parameter(PRIOR, default=None)
     smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
     m: float = parameter(SMOOTHING_RULES["m"], default=1.0)
     ess: float = parameter(SMOOTHING_RULES["ess"], default=1.0)
-    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
 
 def check_alpha(model: Any) -> Any:
@@ -82,11 +81,6 @@ def make_smoothing(model: Any) -> Smoothing:
 
 Array = NDArray[np.float64]
 IN_ORDER = 8  # NumPy sums rows with fewer values sequentially
-
-
-def _holds_whole_numbers(X: Any) -> bool:
-    """Return True if `X` is a NumPy matrix of native integers, which needs no conversion."""
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in "iu" and X.flags.aligned and X.size > 0
 
 
 class BaseNaiveBayes(BaseClassifier, SavedEstimator):
@@ -250,13 +244,11 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _learn_classes(self, classes: Any, *, is_first: bool) -> None:
         """Set `classes_` in the first call of partial_fit; check labels that are passed in later calls."""
-        if classes is None:
-            if is_first:
-                raise ValueError("classes must be passed on the first call to partial_fit; got None.")
-            return
+        if classes is None and is_first:
+            raise ValueError("classes must be passed on the first call to partial_fit; got None.")
         if is_first:
             self.classes_ = read_classes(classes)
-        else:
+        elif classes is not None:
             check_classes(classes, self.classes_)
 
     def _learn_categories(self, X: Any) -> None:
@@ -329,7 +321,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _learn_table(self, X: Any) -> Any:
         """Learn the encoder and return `X` encoded; integer matrices without categories are returned unchanged."""
-        is_plain = self._comm.size == 1 and _holds_whole_numbers(X) and self._accepts_plain_numbers()
+        is_plain = self._comm.size == 1 and is_numeric_matrix(X, "iu") and self._accepts_plain_numbers()
         if not is_plain or (self._keeps_integers and has_large_numbers(X)):
             return super()._learn_table(X)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
@@ -346,7 +338,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     def _check_table(self, X: Any) -> Any:
         """Return the rows of `X` encoded as in `fit`; matrices of integers need no conversion."""
-        if _holds_whole_numbers(X) and X.shape[1] == self._n_plain_features:
+        if is_numeric_matrix(X, "iu") and X.shape[1] == self._n_plain_features:
             return X
         return super()._check_table(X)
 

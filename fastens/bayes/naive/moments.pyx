@@ -1,6 +1,6 @@
 """Moments by class, Gaussian densities, and log probabilities with parent columns."""
 
-from fastens.bayes.counts.counted cimport any_code_t
+from fastens.bayes.counts.counted cimport any_code_t, weight_pointer
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
 from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from libc.math cimport INFINITY
@@ -90,10 +90,7 @@ def add_moments(
     cdef Rows rows
     rows.x, rows.value_size = <const char*> &X[0, 0], sizeof(value_t)
     rows.row_stride, rows.column_stride = X.strides[0], X.strides[1]
-    rows.y = &y[0]
-    rows.weight = NULL
-    if weight is not None:
-        rows.weight = &weight[0]
+    rows.y, rows.weight = &y[0], weight_pointer(weight)
     rows.n_rows, rows.n_features = X.shape[0], X.shape[1]
     rows.mean = &mean[0, 0] if mean is not None else NULL
     rows.total, rows.out = &total[0, 0], &out[0, 0]

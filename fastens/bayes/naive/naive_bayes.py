@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.base_naive_bayes import (
-    COMMON_RULES,
     FINITE,
     PRIOR,
     Array,
@@ -225,10 +224,10 @@ class ComplementNB(_EventNaiveBayes):
 
     alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
     force_alpha: bool = parameter(FLAG, default=True)
-    fit_prior: bool = parameter(COMMON_RULES["fit_prior"], default=True)
-    class_prior: ArrayLike | None = parameter(COMMON_RULES["class_prior"], default=None)
+    fit_prior: bool = parameter(FLAG, default=True)
+    class_prior: ArrayLike | None = parameter(PRIOR, default=None)
     norm: bool = parameter(FLAG, default=False)
-    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         """Return the complement likelihood of all columns, without statistics, in a list."""

@@ -10,9 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import TrainingData
-from fastens.bayes.counts.attributes import Limits, as_floats, learn_limits, limits_from_arrays, limits_to_arrays
+from fastens.bayes.counts.attributes import (
+    Limits,
+    as_floats,
+    learn_limits,
+    limits_from_arrays,
+    limits_to_arrays,
+    sizes_of,
+)
 from fastens.bayes.counts.counting import Counts, LabelledCodes, check_pairs, offsets_of, pair_counts, without_missing
-from fastens.bayes.counts.counts import count_triples
+from fastens.bayes.counts.counts import count_cells
 from fastens.bayes.counts.dirichlet import (
     ROOT,
     SMOOTHING_RULES,
@@ -295,7 +302,7 @@ def triple_counts(rows: LabelledCodes, sizes: NDArray[np.int64], n_classes: int)
         if rows.codes.size and sums.size:
             pairs = np.array([(pair.one, pair.other, pair.cells.start) for pair in layout.pairs], dtype=np.int64)
             n_threads = threads_for(rows.codes.size * len(rows.codes) ** 2 / 6, rows.n_threads, GRAIN)
-            count_triples(rows.codes, rows.y, rows.weights, layout.offsets, pairs, sums, n_threads)
+            count_cells(rows.codes, rows.y, rows.weights, layout.offsets, pairs, sums, 3, n_threads)
 
     out = np.zeros((n_classes, layout.n_cells), dtype=np.int64 if rows.weights is None else np.float64)
     counts: Counts = counted(rows.comm, out, add)
@@ -530,19 +537,12 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         super().check(n_classes, n_features)
 
 
-PAIR_RULES = {
-    **SMOOTHING_RULES,
-    "max_bins": whole(1, 65_000),
-    "categorical_features": ANYTHING,
-    "unseen": UNSEEN,
-    "n_jobs": ANYTHING,
-}
+MAX_BINS = whole(1, 65_000)
 
 
 class _PairModel(CategoryInput):
     """Base class of the models on pair counts; numeric columns are binned at edges learned from the first rows."""
 
-    _parameter_rules: ClassVar = PAIR_RULES
     _poor_score = True
     _compares_weights = True
     max_bins: int
@@ -555,25 +555,17 @@ class _PairModel(CategoryInput):
 
     def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
         """Learn the bin edges of the numeric columns from the first rows, and return the counted likelihoods."""
-        if self._encoder.is_categorical.all():
-            self._limits = [None] * len(self._encoder.categories)
-            return self._count(data)
-        data = data._replace(X=as_floats(data.X))
-        self._limits = self._learn_limits(data)
+        is_categorical = self._encoder.is_categorical
+        if not is_categorical.all():
+            data = data._replace(X=as_floats(data.X))
+        n_threads = resolve_n_jobs(self.n_jobs)
+        self._limits = learn_limits(data.X, data.sample_weight, self.max_bins, is_categorical, n_threads, data.comm)
         return self._count(data)
-
-    def _learn_limits(self, data: TrainingData) -> Limits:
-        """Return the bin edges of each numeric column, and None for categorical columns."""
-        how = self.max_bins, self._encoder.is_categorical, resolve_n_jobs(self.n_jobs), data.comm
-        return learn_limits(data.X, data.sample_weight, *how)
 
     def _make_likelihoods(self) -> list[Likelihood]:
         """Return the likelihood of all columns, without counts, in a list."""
-        sizes = [
-            len(categories or []) if limits is None else len(limits) + 1
-            for categories, limits in zip(self._encoder.categories, self._limits, strict=True)
-        ]
-        return [self._make_likelihood(make_smoothing(self), self._limits, np.array(sizes, dtype=np.int64), self.unseen)]
+        sizes = sizes_of(self._encoder.categories, self._limits)
+        return [self._make_likelihood(make_smoothing(self), self._limits, sizes, self.unseen)]
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
         """Return the likelihood of the model from (smoothing, bin limits, sizes, unseen)."""
@@ -653,11 +645,9 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     [-1, 0]
     """
 
-    _parameter_rules: ClassVar = PAIR_RULES
-
-    max_bins: int = parameter(PAIR_RULES["max_bins"], default=8)
-    categorical_features: ColumnChoice = parameter(PAIR_RULES["categorical_features"], default="from_dtype")
-    unseen: str = parameter(PAIR_RULES["unseen"], default="ignore")
+    max_bins: int = parameter(MAX_BINS, default=8)
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
+    unseen: str = parameter(UNSEEN, default="ignore")
     root: int | str | None = parameter(NONE | whole(0) | instance(str, "the name of a column"), default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
 
@@ -740,15 +730,15 @@ class AODEClassifier(_PairModel):
 
     order: int = parameter(whole(1, 2), default=1)
     min_count: float = parameter(real(0), default=1.0)
-    alpha: ArrayLike = parameter(PAIR_RULES["alpha"], default=1.0)
-    smoothing: str = parameter(PAIR_RULES["smoothing"], default="laplace")
-    m: float = parameter(PAIR_RULES["m"], default=1.0)
-    ess: float = parameter(PAIR_RULES["ess"], default=1.0)
-    max_bins: int = parameter(PAIR_RULES["max_bins"], default=8)
-    categorical_features: ColumnChoice = parameter(PAIR_RULES["categorical_features"], default="from_dtype")
-    unseen: str = parameter(PAIR_RULES["unseen"], default="ignore")
+    alpha: ArrayLike = parameter(SMOOTHING_RULES["alpha"], default=1.0)
+    smoothing: str = parameter(SMOOTHING_RULES["smoothing"], default="laplace")
+    m: float = parameter(SMOOTHING_RULES["m"], default=1.0)
+    ess: float = parameter(SMOOTHING_RULES["ess"], default=1.0)
+    max_bins: int = parameter(MAX_BINS, default=8)
+    categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
+    unseen: str = parameter(UNSEEN, default="ignore")
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    n_jobs: int | None = parameter(PAIR_RULES["n_jobs"], default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _prior_parameters(self) -> tuple[bool, Any]:
         """Return (True, None): the rows always determine the class priors."""

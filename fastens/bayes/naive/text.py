@@ -19,7 +19,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from fastens.base import BaseClassifier, Capabilities
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES
 from fastens.bayes.naive.base_naive_bayes import BaseNaiveBayes
-from fastens.bayes.naive.likelihoods import sums_by_class
+from fastens.bayes.naive.likelihoods import Batch, sums_by_class
 from fastens.bayes.naive.moments import add_sparse_sums
 from fastens.bayes.naive.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 from fastens.engine.comm import LOCAL, Comm
@@ -40,26 +40,6 @@ from fastens.table.training_data import check_weights
 
 # Texts whose words are counted at a time.
 TEXTS_AT_ONCE = 1 << 12
-
-
-class LabelledTexts(NamedTuple):
-    """Classes and weights of texts."""
-
-    y: NDArray[np.int32]
-    weight: Array | None
-    n_classes: int
-
-    def select_rows(self, rows: slice) -> LabelledTexts:
-        """Return the classes and weights of a slice of the texts."""
-        return self._replace(y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
-
-
-class TermSums(NamedTuple):
-    """Sufficient statistics of naive Bayes: sums over the texts of each class, one column per vocabulary term."""
-
-    terms: list[str]
-    sums: Array  # weighted number of texts with the term, or of its occurrences
-    class_counts: Array  # total weight of the texts
 
 
 class CountedTerms(NamedTuple):
@@ -117,29 +97,27 @@ def pad_columns(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
     return np.pad(sums, ((0, 0), (0, n_columns - sums.shape[1])))
 
 
-def sum_terms(source: RowSource, vectorizer: CountVectorizer, rows: LabelledTexts, *, presence_only: bool) -> TermSums:
-    """Return the vocabulary that the vectorizer would learn from all texts and the sums of its terms, in one pass.
+def sum_terms(rows: Batch, vectorizer: CountVectorizer, *, presence_only: bool) -> tuple[list[str], Array]:
+    """Return the vocabulary that the vectorizer would learn from all texts, and the sums of its terms by class.
 
     If `presence_only` is True, each term counts at most once per text in the sums, but the selection of the most
-    frequent terms still uses the vectorizer's counts. Integer weights count as copies for the vectorizer as well.
+    frequent terms still uses the vectorizer's counts. Integer weights count as copies for the vectorizer as well. The
+    texts are read once.
     """
-    copies = rows._replace(weight=rows.weight if are_copies(rows.weight) else None)
+    have_copies = are_copies(rows.weight)
     collector = _TermCounter(vectorizer, presence_only=presence_only)
     sums = np.zeros((rows.n_classes, 0))
-    for start, part in parts_of(source):
-        texts = texts_of(part)
+    for block in rows.blocks():
+        texts = texts_of(block.X)
         for first in range(0, len(texts), TEXTS_AT_ONCE):
-            batch = texts[first : first + TEXTS_AT_ONCE]
-            of_batch = slice(start + first, start + first + len(batch))
-            counted = collector.count_texts(batch, copies.select_rows(of_batch).weight)
+            some = slice(first, first + TEXTS_AT_ONCE)
+            batch = block.select_rows(some, texts[some])
+            counted = collector.count_texts(batch.X, batch.weight if have_copies else None)
             sums = pad_columns(sums, counted.shape[1])
-            labelled = rows.select_rows(of_batch)
             if counted.nnz:
-                add_sparse_sums(counted.data, counted.indices, counted.indptr, labelled.y, labelled.weight, sums)
+                add_sparse_sums(counted.data, counted.indices, counted.indptr, batch.y, batch.weight, sums)
     terms = _vocabulary([collector.term_counts()], vectorizer)
-    columns = [collector.positions[term] for term in terms]
-    class_counts = sums_by_class(rows.y, rows.weight, rows.n_classes, LOCAL)
-    return TermSums(terms, sums[:, columns], class_counts)
+    return terms, sums[:, [collector.positions[term] for term in terms]]
 
 
 class CountedTexts(RowSource):
@@ -211,11 +189,6 @@ def explain_empty_vocabulary() -> Iterator[None]:
             "X must hold texts with words of at least two letters or digits that stop_words, min_df and "
             f"max_df do not remove: {error}"
         ) from error
-
-
-def take_texts(texts: Any, rows: NDArray[np.intp]) -> Any:
-    """Return the texts at the indices `rows`, from a list or from a row source."""
-    return take_rows(texts, rows) if isinstance(texts, RowSource) else [texts[row] for row in rows]
 
 
 def name_of_texts(X: Any) -> str | None:
@@ -473,22 +446,24 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
         weight = check_weights(sample_weight, len(texts), self._comm)
         if weight is not None and not weight.all():
-            rows = np.flatnonzero(weight)
-            texts, labels, weight = take_texts(texts, rows), labels[rows], weight[rows]
+            kept = np.flatnonzero(weight)
+            texts = take_rows(texts, kept) if isinstance(texts, RowSource) else [texts[row] for row in kept]
+            labels, weight = labels[kept], weight[kept]
         target = self._learn_target(labels)
         self._column = name_of_texts(X)
         classifier = self._make_classifier()
         if isinstance(texts, RowSource) and self._comm.size == 1:
-            labelled = LabelledTexts(target.astype(np.int32), weight, len(self.classes_))
+            rows = Batch(texts, target.astype(np.int32), weight, len(self.classes_), 1, None)
             presence_only = isinstance(classifier, BernoulliNB)
-            term_sums = self._limited(
+            terms, sums = self._limited(
                 texts,
                 target,
-                lambda rows: sum_terms(rows, self._make_vectorizer(), labelled, presence_only=presence_only),
+                lambda texts: sum_terms(rows._replace(X=texts), self._make_vectorizer(), presence_only=presence_only),
                 weighted=weight is not None,
             )
-            self._set_vocabulary(term_sums.terms)
-            self.classifier_ = classifier._fit_to_sums(term_sums.sums, term_sums.class_counts, self.classes_)
+            self._set_vocabulary(terms)
+            class_counts = sums_by_class(rows.y, weight, rows.n_classes, LOCAL)
+            self.classifier_ = classifier._fit_to_sums(sums, class_counts, self.classes_)
             return self
         counts = self._learn_terms(texts, weight)
         with classifier._over(self._comm):

@@ -16,6 +16,7 @@ from fastens.bayes.counts.attributes import (
     binned,
     declared_values,
     learn_limits,
+    sizes_of,
     specified_values,
     with_values,
 )
@@ -360,21 +361,17 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 
         The parameter `states` overrides the values that a dtype declares.
         """
-        state_values = specified_values(self.states or {}, self._encoder, self._column_names())
+        state_values = specified_values(self.states or {}, self._encoder, self._encoder.texts)
         first = 1 if self._reads_codes else 0
         by_type = [None if override else values for values, override in zip(declared, state_values, strict=False)]
         self._encoder, X = with_values(self._encoder, X, by_type, first)
         self._encoder, X = with_values(self._encoder, X, state_values, first, in_order=True)
         return X
 
-    def _column_names(self) -> list[str]:
-        """Return the names of the columns as strings."""
-        return self._encoder.texts
-
     def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
         """Return the names and the values of all variables: columns, hidden variables and the class, in this order."""
         categories = self._encoder.categories
-        names = self._column_names()
+        names = list(self._encoder.texts)
         states = [
             tuple(values or () if limits is None else bin_names(limits))
             for values, limits in zip(categories, self._limits, strict=True)
@@ -414,13 +411,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         """Return the codes of the columns, shape (n_columns, n_rows), with 0 for missing values."""
         if self._reads_codes:
             return np.ascontiguousarray(X.T)
-        sizes = np.array(
-            [
-                len(categories or ()) if limits is None else len(limits) + 1
-                for categories, limits in zip(self._encoder.categories, self._limits, strict=True)
-            ],
-            dtype=np.int64,
-        )
+        sizes = sizes_of(self._encoder.categories, self._limits)
         return encode(binned(X, self._limits), sizes, n_threads).codes
 
     def _choose_parents(self, names: tuple[str, ...], data: CodedRows) -> Parents:

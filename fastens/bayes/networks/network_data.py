@@ -52,7 +52,7 @@ class NetworkData:
     @cached_property
     def families(self) -> list[tuple[int, ...]]:
         """Variables of each table, in the order of its axes."""
-        return families_of(self.parents)
+        return [(*parents, node) for node, parents in enumerate(self.parents)]
 
     @cached_property
     def children(self) -> list[list[int]]:
@@ -180,11 +180,6 @@ def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tupl
     scope = tuple(sorted(variable for variable in family if variable in unknown))
     axes = [family.index(variable) for variable in (*observed, *scope)]
     return table.transpose([*axes, *range(len(family), table.ndim)]), scope, observed
-
-
-def families_of(parents: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return the parents of each variable followed by the variable itself."""
-    return [(*node_parents, node) for node, node_parents in enumerate(parents)]
 
 
 def flatten_tables(tables: Sequence[Array]) -> Array:

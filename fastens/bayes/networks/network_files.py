@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.bayes.counts.attributes import Limits, bin_names, distinct_values, limits_from_arrays, limits_to_arrays
+from fastens.bayes.counts.attributes import bin_names, distinct_values, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.counting import offsets_of
 from fastens.bayes.networks.network_data import NetworkData, flatten_tables
 from fastens.bayes.networks.structures import Parents, parents_from
@@ -254,16 +254,6 @@ GZIP = b"\x1f\x8b"  # magic number of gzip files
 class NetworkFiles:
     """Mixin that creates fitted networks from tables, reads and writes BIF files, and saves networks."""
 
-    _network: NetworkData
-    _counts: list[Array] | None
-    _limits: Limits
-    _encoder: InputEncoder
-    history_: Array
-    n_iter_: int
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
-    classes_: Any
-
     @classmethod
     def from_tables(
         cls,
@@ -366,11 +356,12 @@ class NetworkFiles:
 
         If the path ends in .gz, the file is compressed with gzip.
         """
-        self._check_fitted()  # type: ignore[attr-defined]
+        model: Any = self
+        model._check_fitted()
         instance(str, "a text").check("title", title)
-        if self._network.continuous:
+        if model._network.continuous:
             raise ValueError("the network must be discrete to be written as BIF. Call save, or set max_bins.")
-        data = format_bif(self._network, title).encode()
+        data = format_bif(model._network, title).encode()
         with replacing(path) as unfinished:
             Path(unfinished).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
@@ -408,7 +399,7 @@ class NetworkFiles:
 
     # Saving --------------------------------------------------
 
-    def _network_arrays(self) -> dict[str, np.ndarray]:
+    def _network_arrays(self: Any) -> dict[str, np.ndarray]:
         """Return the arrays of the network, by name, for the model file."""
         parents = self._network.parents
         arrays = {
@@ -424,10 +415,10 @@ class NetworkFiles:
         arrays |= limits_to_arrays(self._limits)
         return arrays if self._counts is None else arrays | {"counts": flatten_tables(self._counts)}
 
-    def _restore_network(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore_network(self: Any, arrays: dict[str, np.ndarray]) -> None:
         """Set the network and its counts from the arrays of a model file; raise ValueError if they are malformed."""
         self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
-        names, states = self._variables()  # type: ignore[attr-defined]
+        names, states = self._variables()
         n_parents = arrays["n_parents"]
         if n_parents.shape != (len(names),) or (n_parents < 0).any() or n_parents.sum() != len(arrays["parents"]):
             raise ValueError("the parents are malformed")

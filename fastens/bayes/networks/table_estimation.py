@@ -22,8 +22,6 @@ from fastens.bayes.posterior import ParameterPosteriorMixin, floats_in, generato
 from fastens.engine.comm import is_any
 from fastens.engine.elementary import exp, log
 from fastens.params.rules import instance, one_of
-from fastens.params.types import RandomState
-from fastens.table.encoder import InputEncoder
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -318,25 +316,7 @@ OPTIMISERS: dict[str, Callable[..., Optimum]] = {
 class TableEstimation(ParameterPosteriorMixin):
     """Mixin that estimates the tables of `BayesianNetwork` and draws them from their posterior."""
 
-    _network: NetworkData
-    _counts: list[Array] | None
-    _encoder: InputEncoder
-    history_: Array
-    theta_path_: dict[str, Array]
-    n_iter_: int
-    smoothing: str
-    alpha: float
-    m: float
-    ess: float
-    missing: str
-    start: Any
-    learning_rate: float | None
-    max_iter: int
-    tol: float
-    hidden: Any
-    random_state: RandomState
-
-    def _estimate_tables(self, network: NetworkData, data: CodedRows) -> None:
+    def _estimate_tables(self: Any, network: NetworkData, data: CodedRows) -> None:
         """Estimate the tables and regressions of `network` from the rows; set `_network`, `_counts` and `history_`."""
         self.__dict__.pop("theta_path_", None)
         data, scale, log_density = standardised(data) if data.continuous else (data, None, 0.0)
@@ -381,21 +361,21 @@ class TableEstimation(ParameterPosteriorMixin):
             regressions = {node: scale.regression(self._network, node) for node in sorted(data.continuous)}
             self._network = replace(self._network, regressions=regressions)
 
-    def _groups(self, shapes: list[tuple[int, ...]]) -> Groups:
+    def _groups(self: Any, shapes: list[tuple[int, ...]]) -> Groups:
         """Return the Dirichlet priors of the distributions in tables of these shapes, concatenated."""
         n_values = np.array([shape[-1] for shape in shapes], dtype=np.int64)
         n_rows = np.array([math.prod(shape[:-1]) for shape in shapes], dtype=np.int64)
-        fitted = self._as_fitted()  # type: ignore[attr-defined]
+        fitted = self._as_fitted()
         pseudo = Smoothing(fitted.smoothing, fitted.alpha, fitted.m, fitted.ess).of_groups(n_values, n_rows)
         return Groups(np.repeat(n_values, n_rows), np.repeat(pseudo, n_rows * n_values))
 
-    def _estimate(self, mode: str, rng: np.random.Generator | None) -> list[Array]:
+    def _estimate(self: Any, mode: str, rng: np.random.Generator | None) -> list[Array]:
         """Return all tables from their counts, as the estimate of a mode or as a draw from the posterior."""
         layout = FamilyLayout(self._network.families, self._network.sizes)
         groups, cells = self._groups(layout.shapes), flatten_tables(self._counts or ())[None]
         return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
 
-    def _maximise_likelihood(self, network: NetworkData, data: CodedRows, pseudo: list[float]) -> None:
+    def _maximise_likelihood(self: Any, network: NetworkData, data: CodedRows, pseudo: list[float]) -> None:
         """Run the optimiser that `missing` names, from the tables of `network`, and set the fitted attributes."""
         options = {} if self.learning_rate is None else {"learning_rate": self.learning_rate}
         run = OPTIMISERS[self.missing]
@@ -412,9 +392,9 @@ class TableEstimation(ParameterPosteriorMixin):
 
     # The posterior of the tables --------------------------------------------------
 
-    def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
+    def _with_estimate(self: Any, mode: str, rng: np.random.Generator | None = None) -> Any:
         """Return a copy whose tables are the estimate of a `mode` or, with `rng`, a draw from the posterior."""
-        self._check_fitted()  # type: ignore[attr-defined]
+        self._check_fitted()
         if self._counts is None:
             raise AttributeError(
                 "the network must be fitted to have a posterior of its tables; this network "
@@ -425,9 +405,9 @@ class TableEstimation(ParameterPosteriorMixin):
         return model
 
     @property
-    def log_evidence_(self) -> float:
+    def log_evidence_(self: Any) -> float:
         """Log probability of the data given the structure, with the tables integrated out under their prior."""
-        self._check_fitted()  # type: ignore[attr-defined]
+        self._check_fitted()
         counts = self._counts or ()
         groups = self._groups([cells.shape for cells in counts])
         if not counts or len(self.history_) > 1 or (groups.pseudo == 0).any():

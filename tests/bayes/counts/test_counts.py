@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.bayes.counts.counts import count_columns, count_pairs
+from fastens.bayes.counts.counts import count_cells
 
 from fastens.bayes.counts.counting import CODE_DTYPES, LabelledCodes, class_counts, pair_counts
 from reference import counts as plain
@@ -35,10 +35,10 @@ def test_threads_change_nothing(rng, weighted):
     weights = rng.random(codes.shape[1]) if weighted else None
     offsets = np.concatenate([[0], np.cumsum(n_codes)])
     dtype = np.float64 if weighted else np.int64
-    for count, shape in ((count_columns, (3, offsets[-1])), (count_pairs, (3, offsets[-1], offsets[-1]))):
-        one, many = np.zeros(shape, dtype), np.zeros(shape, dtype)
-        count(codes, y, weights, offsets, one, 1)
-        count(codes, y, weights, offsets, many, 4)
+    for order, n_cells in ((1, offsets[-1]), (2, offsets[-1] ** 2)):
+        one, many = np.zeros((3, n_cells), dtype), np.zeros((3, n_cells), dtype)
+        count_cells(codes, y, weights, offsets, None, one, order, 1)
+        count_cells(codes, y, weights, offsets, None, many, order, 4)
         np.testing.assert_array_equal(one, many)
         assert one.any()
 
