@@ -44,15 +44,18 @@ class _Free:
 
     attributes: list[int]
 
-    def set_weights(self, allowed: Bools, q: float) -> Floats:
-        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,)."""
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
+
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
         return (1 - q) ** np.count_nonzero(~allowed[:, self.attributes], axis=1)
 
     def size_counts(self) -> list[int]:
         """Return the number of sets of each size, from size 0."""
         return reduce(_multiply_polynomials, [[1, 1]] * len(self.attributes), [1])
 
-    def smallest(self) -> list[int]:
+    def smallest_set(self) -> list[int]:
         """Return no attributes, because the empty set is the smallest."""
         return []
 
@@ -67,15 +70,18 @@ class _Forced:
 
     attributes: list[int]
 
-    def set_weights(self, allowed: Bools, q: float) -> Floats:
-        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,)."""
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
+
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
         return np.where(allowed[:, self.attributes].all(axis=1), q ** len(self.attributes), 0.0)
 
     def size_counts(self) -> list[int]:
         """Return the number of sets of each size, from size 0."""
         return [0] * len(self.attributes) + [1]
 
-    def smallest(self) -> list[int]:
+    def smallest_set(self) -> list[int]:
         """Return all forced attributes, because every set contains them."""
         return self.attributes
 
@@ -90,17 +96,20 @@ class _Both:
 
     parts: list[Any]
 
-    def set_weights(self, allowed: Bools, q: float) -> Floats:
-        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,)."""
-        return np.prod([part.set_weights(allowed, q) for part in self.parts], axis=0)
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
+
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
+        return np.prod([part.subset_weights(allowed, q) for part in self.parts], axis=0)
 
     def size_counts(self) -> list[int]:
         """Return the number of sets of each size, from size 0."""
         return reduce(_multiply_polynomials, [part.size_counts() for part in self.parts], [1])
 
-    def smallest(self) -> list[int]:
+    def smallest_set(self) -> list[int]:
         """Return the attributes of a set with the fewest attributes."""
-        return [attribute for part in self.parts for attribute in part.smallest()]
+        return [attribute for part in self.parts for attribute in part.smallest_set()]
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
         """Fill some rows of `out` with masks of sets drawn in proportion to their weights."""
@@ -116,10 +125,13 @@ class _Branch:
     chosen: Any
     left: Any
 
-    def set_weights(self, allowed: Bools, q: float) -> Floats:
-        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,)."""
-        with_attribute = allowed[:, self.attribute] * q * self.chosen.set_weights(allowed, q)
-        return with_attribute + (1 - q) * self.left.set_weights(allowed, q)
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
+
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
+        with_attribute = allowed[:, self.attribute] * q * self.chosen.subset_weights(allowed, q)
+        return with_attribute + (1 - q) * self.left.subset_weights(allowed, q)
 
     def size_counts(self) -> list[int]:
         """Return the number of sets of each size, from size 0."""
@@ -127,15 +139,15 @@ class _Branch:
         longest = max(len(with_attribute), len(without))
         return [_coefficient(with_attribute, size) + _coefficient(without, size) for size in range(longest)]
 
-    def smallest(self) -> list[int]:
+    def smallest_set(self) -> list[int]:
         """Return the attributes of a set with the fewest attributes."""
-        return min([self.attribute, *self.chosen.smallest()], self.left.smallest(), key=len)
+        return min([self.attribute, *self.chosen.smallest_set()], self.left.smallest_set(), key=len)
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
         """Fill some rows of `out` with masks of sets drawn in proportion to their weights."""
         everything = np.ones((1, out.shape[1]), dtype=bool)
-        with_attribute = q * self.chosen.set_weights(everything, q)[0]
-        share = with_attribute / (with_attribute + (1 - q) * self.left.set_weights(everything, q)[0])
+        with_attribute = q * self.chosen.subset_weights(everything, q)[0]
+        share = with_attribute / (with_attribute + (1 - q) * self.left.subset_weights(everything, q)[0])
         is_chosen = random.random(len(rows)) < share
         out[rows, self.attribute] = is_chosen
         self.chosen.draw(out, rows[is_chosen], q, random)
@@ -167,8 +179,11 @@ class _Table:
         sizes = np.arange(n + 7)
         return np.where(sizes <= n, q**sizes * (1 - q) ** np.maximum(n - sizes, 0), 0.0)
 
-    def set_weights(self, allowed: Bools, q: float) -> Floats:
-        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,)."""
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
+
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
         out = np.empty(len(allowed))
         write_subset_weights(self.failing, _bit_masks(allowed[:, self.attributes]), self._weight_by_size(q), out)
         return out
@@ -179,7 +194,7 @@ class _Table:
         count_passing_by_size(self.failing, counts)
         return counts[: len(self.attributes) + 1].tolist()
 
-    def smallest(self) -> list[int]:
+    def smallest_set(self) -> list[int]:
         """Return the attributes of a set with the fewest attributes."""
         weight = np.zeros(len(self.attributes) + 7)
         weight[np.flatnonzero(self.size_counts())[0]] = 1
@@ -187,7 +202,7 @@ class _Table:
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
         """Fill some rows of `out` with masks of sets drawn in proportion to their weights."""
-        total = self.set_weights(np.ones((1, out.shape[1]), dtype=bool), q)[0]
+        total = self.subset_weights(np.ones((1, out.shape[1]), dtype=bool), q)[0]
         points = random.random(len(rows)) * total
         order = np.argsort(points, kind="stable")
         out[_index_grid(rows[order], self.attributes)] = self._find_sets(points[order], self._weight_by_size(q))
@@ -326,7 +341,7 @@ class ExactFamily:
     @cached_property
     def mass(self) -> float:
         """Total weight of the sets; for q = 1/2, the fraction of all subsets."""
-        return float(self._tree.set_weights(np.ones((1, self._n), dtype=bool), self._q)[0])
+        return float(self._tree.subset_weights(np.ones((1, self._n), dtype=bool), self._q)[0])
 
     @cached_property
     def n_sets(self) -> int:
@@ -340,7 +355,7 @@ class ExactFamily:
     def vote(self, allowed: Bools) -> Floats:
         """Return, for each mask of attributes, the probability that a set drawn by weight is a subset of it."""
         masks, index = np.unique(allowed, axis=0, return_inverse=True)
-        return (self._tree.set_weights(masks, self._q) / self.mass)[index.ravel()]
+        return (self._tree.subset_weights(masks, self._q) / self.mass)[index.ravel()]
 
     def draw(self, n: int, random: np.random.Generator) -> Bools:
         """Draw n sets in proportion to their weights, as masks of shape (n, n_attributes)."""
@@ -348,10 +363,10 @@ class ExactFamily:
         self._tree.draw(out, np.arange(n), self._q, random)
         return out
 
-    def smallest(self) -> Bools:
+    def smallest_set(self) -> Bools:
         """Return the mask of a set with the fewest attributes."""
         out = np.zeros(self._n, dtype=bool)
-        out[self._tree.smallest()] = True
+        out[self._tree.smallest_set()] = True
         return out
 
 
@@ -438,7 +453,7 @@ class SampledFamily:
         """Draw n sets with replacement from the stored sample, as masks of shape (n, n_attributes)."""
         return self._pool[random.integers(0, len(self._pool), n)]
 
-    def smallest(self) -> Bools:
+    def smallest_set(self) -> Bools:
         """Return a small set: a sampled set from which attributes are removed while it satisfies the clauses."""
         best = self._pool[self._pool.sum(axis=1).argmin()].copy()
         for attribute in np.flatnonzero(best):

@@ -147,7 +147,7 @@ class ConsistentSpace:
         """Return the codes of a MAP hypothesis: s for the uniform prior, else one with the fewest constraints."""
         if CONSTRAINT_WEIGHT[self._prior] == 1:
             return self.specific
-        return self._to_codes(self._family.smallest()[None, :])[0]
+        return self._to_codes(self._family.smallest_set()[None, :])[0]
 
     def ml_codes(self) -> Codes:
         """Return the codes of s, because all hypotheses have the same likelihood."""

@@ -46,7 +46,7 @@ class Smoothing:
     ess: float = 1.0
 
     def of_groups(self, n_cells: NDArray[np.int64], n_classes: int | NDArray[np.int64]) -> Array:
-        """Return the pseudo-count of each cell of each group, shape (n_groups,), from the numbers of cells."""
+        """Return the pseudo-count of each cell of each group, (n_groups,), from the numbers of cells and of classes."""
         n_cells = np.maximum(n_cells, 1)
         if self.kind == "laplace":
             return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), n_cells.shape)

@@ -227,11 +227,11 @@ class DirichletLikelihood(Likelihood):
         return Groups(self.sizes, self.pseudo_counts())
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set the log probability of each cell by class, from a mode or from a posterior draw by `rng`."""
+        """Set the log probability of each cell by class: an estimate by `mode`, or a posterior draw by `rng`."""
         self.log_prob = log(self._probabilities(mode, rng))
 
     def _probabilities(self, mode: str, rng: np.random.Generator | None) -> Array:
-        """Return the probability of each cell by class, for a mode or from a posterior draw by `rng`."""
+        """Return the probability of each cell by class, estimated by `mode` or drawn from the posterior by `rng`."""
         groups = self.groups()
         return groups.estimate(self.counts, mode) if rng is None else groups.draw(self.counts, rng)
 
@@ -387,7 +387,7 @@ class CategoricalLikelihood(CellLikelihood):
     # Estimates --------------------------------------------------
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set the log probabilities and `feature_posterior`, from a mode or from a draw by `rng`."""
+        """Set the log probabilities and `feature_posterior`: an estimate by `mode`, or a posterior draw by `rng`."""
         groups = self.groups()
         depends = self._probabilities(mode, rng)
         unseen = groups.unseen(self.counts, mode)
@@ -415,7 +415,7 @@ class CategoricalLikelihood(CellLikelihood):
         return odds + self.groups().log_evidence(self.counts).sum(axis=0) - of_all.log_evidence(total)[0]
 
     def _weight_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
-        """Return the weight of the model in which each column depends on the class, for a mode or a draw by `rng`."""
+        """Return the weight of dependence on the class of each column: by `mode`, or a posterior draw by `rng`."""
         # Weight of the hypothesis that the column depends on the class: its posterior, its mode or a draw.
         posterior = self.feature_posterior
         if rng is not None:

@@ -117,7 +117,7 @@ class TreeLikelihood(PairLikelihood):
         self.parents: Any = None
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Learn the tree, which depends on no mode, and set the log probabilities, from a mode or a draw by `rng`."""
+        """Learn the tree and set the log probabilities: an estimate by `mode`, or a posterior draw by `rng`."""
         self.parents = self._learn_tree()
         blocks = [self._family_table(column, mode, rng) for column in range(len(self.sizes))]
         self.log_prob = np.concatenate([np.zeros((0, len(self.counts))), *blocks])

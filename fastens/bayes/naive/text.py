@@ -130,9 +130,9 @@ class CountedTexts(RowSource):
         self.shape = source.shape[0], len(vectorizer.vocabulary)
 
     def parts(self) -> Iterator[Any]:
-        """Yield the counts of each batch."""
+        """Yield the term counts of each batch of texts, a CSR matrix of float64."""
         for _, part in parts_of(self._source):
-            yield self._vectorizer.transform(texts_of(part, fewest=0)).astype(np.float64)
+            yield self._vectorizer.transform(texts_of(part, min_texts=0)).astype(np.float64)
 
 
 def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
@@ -143,7 +143,7 @@ def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, c
     collector = _TermCounter(vectorizer, presence_only=False)
     copies = weight if all(comm.allgather(are_copies(weight))) else None
     for start, part in parts_of(texts) if isinstance(texts, RowSource) else [(0, texts)]:
-        batch = texts_of(part, fewest=0)
+        batch = texts_of(part, min_texts=0)
         collector.count_texts(batch, None if copies is None else copies[start : start + len(batch)])
     return _vocabulary(comm.allgather(collector.term_counts()), vectorizer)
 
@@ -197,7 +197,7 @@ def name_of_texts(X: Any) -> str | None:
     return names[0] if names and isinstance(names[0], str) else None
 
 
-def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
+def texts_of(X: Any, min_texts: int = 1, name: str | None = None) -> Any:
     """Return the texts of a list, vector or one-column table; missing texts become empty, batches stay lazy.
 
     If `name` is the name of a column, the table may have other columns as well.
@@ -207,12 +207,12 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
     if isinstance(X, Mapping | set | frozenset):  # keys are not rows, and sets are unordered
         raise ValueError(f"X must be a list of texts, or a table of one column; got a {type(X).__name__}.")
     if isinstance(X, Batches | TableParts):
-        _check_one_column(X.columns or list(range(X.shape[1])))
+        _check_single_column(X.columns or list(range(X.shape[1])))
         return X
     table = table_over(X)
     if table.names is not None:
         if name is None or name not in table.names:
-            _check_one_column(table.names)
+            _check_single_column(table.names)
             name = table.names[0]
         X = nw.from_native(table.native, eager_only=True)[:, table.names.index(name)].to_list()
     elif hasattr(X, "shape") and len(X.shape) == 2:
@@ -224,20 +224,20 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
     elif not np.iterable(X):
         raise ValueError(f"X must be a list of texts; got {X!r}.")
     texts = ["" if is_missing(text) else text for text in X]
-    _check_texts(texts, fewest)
+    _check_texts(texts, min_texts)
     return texts
 
 
-def _check_texts(texts: list[Any], fewest: int) -> None:
-    """Raise ValueError unless all items are strings and there are at least `fewest` of them."""
+def _check_texts(texts: list[Any], min_texts: int) -> None:
+    """Raise ValueError unless all items are strings and there are at least `min_texts` of them."""
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"X must hold texts; row {row} holds {text!r}.")
-    if len(texts) < fewest:
+    if len(texts) < min_texts:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
 
 
-def _check_one_column(names: list[str]) -> None:
+def _check_single_column(names: list[str]) -> None:
     """Raise ValueError unless there is exactly one column name."""
     if len(names) != 1:
         raise ValueError(f"X must have one column of texts; got the {len(names)} columns {names}.")
@@ -440,7 +440,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         self._check_parameters()
         if self.model == "complement" and self.smoothing != "laplace":
             raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
-        texts = texts_of(X, fewest=self._comm.size == 1)
+        texts = texts_of(X, min_texts=self._comm.size == 1)
         labels = self._read_target(y)
         if len(labels) != len(texts):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
@@ -471,7 +471,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return self
 
     def _learn_terms(self, texts: Any, weight: Array | None) -> Any:
-        """Learn the vocabulary of texts and return their term counts."""
+        """Learn the vocabulary of texts and return the counts of its terms, a CSR matrix or a row source."""
         vectorizer = self._make_vectorizer()
         if self._comm.size > 1 or (weight is not None and self._selects_terms()):
             self._set_vocabulary(learn_terms(texts, weight, vectorizer, self._comm))

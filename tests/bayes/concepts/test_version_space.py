@@ -294,7 +294,7 @@ def test_bit_arrays_branches_and_samples_agree(rng):
         drawn = family.draw(3000, np.random.default_rng(0))
         assert (drawn.astype(int) @ clauses.T.astype(int) > 0).all()
         np.testing.assert_allclose(drawn.mean(axis=0), exact.draw(3000, rng).mean(axis=0), atol=0.05)
-        smallest = family.smallest()
+        smallest = family.smallest_set()
         assert (clauses & smallest).any(axis=1).all()
 
 
