@@ -84,10 +84,7 @@ class Batch(NamedTuple):
             yield waiting._replace(X=np.concatenate(tables), y=np.concatenate(labels), weight=weight)
 
     def _exchange_split_blocks(self, n_rows: int) -> tuple[int, list[Any]]:
-        """Send the leading rows that continue the last block of an earlier process, and receive such rows.
-
-        Returns the number of leading rows sent, and (columns, labels, weights) of the rows received.
-        """
+        """Send leading rows to the rank that owns their block; return their number and the parts received."""
         comm = self.comm
         ends = np.cumsum(comm.allgather(len(self.y)))
         first = int(ends[comm.rank]) - len(self.y)
@@ -154,10 +151,7 @@ class Likelihood:
         raise NotImplementedError
 
     def set_sums(self, sums: Array, known_weight: Array, names: list[str] | None) -> None:
-        """Set the statistics from sums of each column by class, and the weights of rows with known values by class.
-
-        `names` are the column names for error messages.
-        """
+        """Set the statistics from column sums and weights of known rows by class; errors name columns by `names`."""
         raise NotImplementedError
 
     def add(self, other: Any) -> None:
@@ -177,10 +171,7 @@ class Likelihood:
         """Move the statistics from the `old` categories of each column to the `new` lists, which contain them."""
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set the tables from the statistics.
-
-        `mode` names a "bayes", "map" or "ml" estimate of the parameters; with `rng`, they are drawn from the posterior.
-        """
+        """Set the tables from the statistics: a "bayes", "map" or "ml" estimate, or a posterior draw by `rng`."""
         raise NotImplementedError
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
@@ -268,10 +259,7 @@ class CellLikelihood(DirichletLikelihood):
     def expand_categories(
         self, sizes: NDArray[np.int64], new_positions: dict[int, NDArray[np.intp]] | None = None
     ) -> None:
-        """Expand the counts to `sizes[j]` categories of each column j.
-
-        The counts of column j move to the positions `new_positions[j]`, or keep their positions if j has none.
-        """
+        """Expand to `sizes[j]` categories of column j; its counts move to `new_positions[j]`, if present, or stay."""
         if new_positions is None and np.array_equal(sizes, self.sizes):
             return
         old, new = offsets_of(self.sizes), offsets_of(sizes)
@@ -307,10 +295,7 @@ class CellLikelihood(DirichletLikelihood):
             self.expand_categories(sizes, new_positions)
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        """Return the codes of a table, shape (n_columns, n_rows).
-
-        0 is a missing value, k + 1 is category k, and one more than the number of categories is an unseen category.
-        """
+        """Return codes of shape (n_columns, n_rows): 0 if missing, k + 1 for category k, and the next code if unseen."""
         raise NotImplementedError
 
     def first_unseen(self, X: Any) -> tuple[int, int] | None:
@@ -434,10 +419,7 @@ class CategoricalLikelihood(CellLikelihood):
     # Prediction --------------------------------------------------
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        """Return the codes of a table, shape (n_columns, n_rows).
-
-        0 is a missing value, k + 1 is category k, and one more than the number of categories is an unseen category.
-        """
+        """Return codes of shape (n_columns, n_rows): 0 if missing, k + 1 for category k, and the next code if unseen."""
         return encode(self.positions(X), self.sizes, n_threads).codes
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
@@ -465,10 +447,7 @@ class CategoricalLikelihood(CellLikelihood):
 
 
 def add_columns(codes: NDArray[Any], n_codes: NDArray[np.int64], table: Array, out: Array, n_threads: int) -> None:
-    """Add to `out[i]` the table rows of the codes of row i in all columns.
-
-    `codes` has the shape (n_columns, n_rows). Column j has `n_codes[j]` rows of the table, in the order of the columns.
-    """
+    """Add to `out[i]` the table rows of the codes of row i; column j has the next `n_codes[j]` rows of the table."""
     n_threads = threads_for(codes.size * out.shape[1], n_threads, GRAIN)
     add_families(codes, np.full_like(n_codes, ROOT), n_codes, offsets_of(n_codes), table, out, n_threads)
 
@@ -479,8 +458,7 @@ def _interpolate(share: Array, one: Array, other: Array) -> Array:
 
 
 # Maximum number of rows, and of values, whose moments are computed at a time.
-_MOMENT_ROWS = 1 << 14
-_MOMENT_VALUES = 1 << 22
+_MOMENT_ROWS, _MOMENT_VALUES = 1 << 14, 1 << 22
 # Twice this variance times 2 pi is still finite.
 _MAX_VARIANCE = float(np.finfo(np.float64).max) / 16
 IMPOSSIBLE = -1e300  # replaces minus infinity because 0 * -inf is NaN
@@ -643,10 +621,7 @@ class MultinomialLikelihood(DirichletLikelihood):
 
 
 def _filled_blocks(X: Any) -> Any:
-    """Yield pairs of the index of the first row and a block of rows of floats, with missing values set to 0.
-
-    A CSR matrix is one block.
-    """
+    """Yield pairs of a first row index and a block of floats, missing values set to 0; a CSR matrix is one block."""
     if isinstance(X, np.ndarray):
         for first, block in dense_blocks(X):
             numbers = block.astype(np.float64, copy=False)
@@ -790,10 +765,7 @@ class GaussianLikelihood(Likelihood):
         return min(float(self.var_smoothing) * float(self._pooled_moments()[1].max(initial=0)), _MAX_VARIANCE)
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set the mean and the variance of each column by class.
-
-        Every mode is maximum likelihood; a draw by `rng` uses a prior proportional to 1 / variance.
-        """
+        """Set mean and variance of each column by class by maximum likelihood, or a posterior draw by `rng`."""
         pooled_mean, pooled_var = self._pooled_moments()
         is_known = self.weight > 0
         mean = np.where(is_known, self.mean, pooled_mean)

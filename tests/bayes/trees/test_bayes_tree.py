@@ -259,7 +259,7 @@ def test_counts_of_the_tree_match_its_rows(kind, iris):
     model = BayesTreeClassifier().fit(X, y, weight)
     weight = weight if kind is int else weight / weight.mean()
     assert (model._stored_statistics(model._ensemble.tree(0), weight) is not None) == (kind is int)
-    np.testing.assert_array_equal(model._node_statistics, model._count(TrainingData(X, y, weight), y, weight))
+    np.testing.assert_array_equal(model._node_statistics, model._sum_statistics(TrainingData(X, y, weight), y, weight))
 
 
 @pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=str)
