@@ -295,7 +295,7 @@ class CellLikelihood(DirichletLikelihood):
             self.expand_categories(sizes, new_positions)
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        """Return codes of shape (n_columns, n_rows): 0 if missing, k + 1 for category k, and the next code if unseen."""
+        """Return codes of shape (n_columns, n_rows): 0 if missing, k + 1 for category k, or the next code if unseen."""
         raise NotImplementedError
 
     def first_unseen(self, X: Any) -> tuple[int, int] | None:
@@ -419,7 +419,7 @@ class CategoricalLikelihood(CellLikelihood):
     # Prediction --------------------------------------------------
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
-        """Return codes of shape (n_columns, n_rows): 0 if missing, k + 1 for category k, and the next code if unseen."""
+        """Return codes of shape (n_columns, n_rows): 0 if missing, k + 1 for category k, or the next code if unseen."""
         return encode(self.positions(X), self.sizes, n_threads).codes
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
