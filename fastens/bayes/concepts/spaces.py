@@ -62,7 +62,7 @@ class Examples(NamedTuple):
         return cls(codes, both).merge_duplicates()
 
     def merge(self, other: Examples) -> Examples:
-        """Return the union of both sets of examples."""
+        """Return both sets of examples as one, with the weights of equal rows added up."""
         return Examples(
             np.concatenate([self.codes, other.codes]), np.concatenate([self.weight, other.weight])
         ).merge_duplicates()
@@ -85,7 +85,7 @@ def covers(hypotheses: Codes, codes: Codes) -> NDArray[np.bool_]:
 
 
 def log_prior_mass(sizes: Sequence[int], prior: str) -> float:
-    """Return the log of the total prior weight of all conjunctions."""
+    """Return the log of the total prior weight of all conjunctions over attributes with these numbers of values."""
     weight = CONSTRAINT_WEIGHT[prior]
     logs = [log1p(weight * size) for size in sizes]
     return float(logaddexp(math.fsum(logs), len(sizes) * log(weight)))
@@ -121,7 +121,7 @@ class ConsistentSpace:
         self.is_exact = self._family.is_exact
 
     def _satisfied_constraints(self, codes: Codes) -> NDArray[np.bool_]:
-        """Return a mask of the constraints of s that each row satisfies, shape (n_rows, n_constraints)."""
+        """Return a mask of the constraints of the least general hypothesis that each row satisfies."""
         return codes[:, self._constrained] == self.specific[self._constrained]
 
     @property
@@ -144,13 +144,13 @@ class ConsistentSpace:
         return self._family.vote(self._satisfied_constraints(codes))
 
     def map_codes(self) -> Codes:
-        """Return the codes of a MAP hypothesis: s for the uniform prior, else one with the fewest constraints."""
+        """Return the codes of a MAP hypothesis, the least general one or, for prior="length", one with fewest constraints."""
         if CONSTRAINT_WEIGHT[self._prior] == 1:
             return self.specific
         return self._to_codes(self._family.smallest_set()[None, :])[0]
 
     def ml_codes(self) -> Codes:
-        """Return the codes of s, because all hypotheses have the same likelihood."""
+        """Return the codes of the least general hypothesis, because all have the same likelihood."""
         return self.specific
 
     def draw(self, n: int, random: np.random.Generator) -> Codes:
@@ -158,7 +158,7 @@ class ConsistentSpace:
         return self._to_codes(self._family.draw(n, random))
 
     def _to_codes(self, constrained: NDArray[np.bool_]) -> Codes:
-        """Return hypotheses as codes, (n, n_attributes), from masks of the constraints of s that they keep."""
+        """Return hypotheses as codes, (n, n_attributes), from masks of the constraints that they keep."""
         out = np.full((len(constrained), len(self.specific)), ANYTHING)
         out[:, self._constrained] = np.where(constrained, self.specific[self._constrained], ANYTHING)
         return out
@@ -185,18 +185,18 @@ class ConsistentSpace:
         return self._to_codes(np.array([self._unpack_mask(s) for s in sets]).reshape(len(sets), -1))
 
     def all_codes(self) -> Iterator[Codes]:
-        """Yield the codes of all hypotheses, starting with s."""
+        """Yield the codes of all hypotheses, starting with the least general one."""
         masks = self._clause_masks(minimal_clauses(self._clauses))
         for items in all_hitting_sets(masks, len(self._constrained)):
             yield self._to_codes(np.array([self._unpack_mask(items)], dtype=bool))[0]
 
     def _clause_masks(self, clauses: NDArray[np.bool_]) -> list[int]:
-        """Return each clause as an integer bit mask of constraints."""
+        """Return each clause as an integer bit mask of the constraints of the least general hypothesis."""
         powers = [1 << item for item in range(len(self._constrained))]
         return [sum(power for power, chosen in zip(powers, row, strict=True) if chosen) for row in clauses.tolist()]
 
     def _unpack_mask(self, mask: int) -> list[bool]:
-        """Return the bits of an integer mask as one boolean for each constraint of s."""
+        """Return the bits of an integer mask as one boolean for each constraint of the least general hypothesis."""
         return [bool(mask >> item & 1) for item in range(len(self._constrained))]
 
     def posterior(self) -> Floats:
@@ -265,7 +265,7 @@ class WeightedSpace:
         self.n_hypotheses = int(np.count_nonzero(weights)) if noise is None else len(weights)
 
     def bounds(self) -> tuple[int, int]:
-        """Return equal bounds, because the number of hypotheses is exact."""
+        """Return lower and upper bounds of the number of hypotheses, which are equal, because it is exact."""
         return self.n_hypotheses, self.n_hypotheses
 
     def cover_proba(self, codes: Codes) -> Floats:
@@ -321,7 +321,10 @@ class WeightedSpace:
 
 
 def general_without_positives(negatives: Codes, sizes: Sequence[int], limit: int) -> Codes:
-    """Return the most general conjunctions that cover no negative example, as codes, without positive examples."""
+    """Return the most general conjunctions that cover no negative example, as codes of shape (n, n_attributes).
+
+    It is the general boundary if there are no positive examples; raises TooManyError beyond `limit`.
+    """
     first = np.concatenate([[0], np.cumsum(sizes)]).tolist()
     attribute = np.repeat(np.arange(len(sizes)), sizes)
     block = [((1 << size) - 1) << start for size, start in zip(sizes, first, strict=False)]

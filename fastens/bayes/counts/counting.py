@@ -137,7 +137,7 @@ def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes
 
 
 def encode_all(X: Any, n_threads: int = 1) -> Codes:
-    """Return the codes of a table of category positions in which every position up to the maximum is a category."""
+    """Return the codes of a table of category positions, 0 for NaN and p + 1 for p; every position is a category."""
     narrow = np.iinfo(np.uint8).max - 1
     coded = encode(X, np.full(X.shape[1], narrow, dtype=np.int64), n_threads)
     if coded.largest.max(initial=0) < narrow or coded.largest.max() >= MAX_CATEGORIES:

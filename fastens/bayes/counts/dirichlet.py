@@ -99,7 +99,7 @@ class Groups:
         return np.divide(prior, total, out=np.zeros(total.shape), where=total > 0)
 
     def draw(self, counts: Array, rng: np.random.Generator) -> Array:
-        """Draw cell probabilities from the posterior, shape (n_rows, n_cells)."""
+        """Draw the cell probabilities for each row of counts from the posterior, shape (n_rows, n_cells)."""
         shape = counts + self.pseudo
         mass = rng.standard_gamma(shape)
         is_lost = (self.sums(mass) == 0) & (self.sums(shape) > 0)

@@ -85,7 +85,7 @@ def gaussian_objective(regressions: Array, moments: Array, pseudo: float = 0.0, 
 
 
 def gaussian_fit(moments: Array) -> tuple[float, float]:
-    """Return the log likelihood of a family and its number of cells with rows, for structure learning.
+    """Return the log likelihood of the regressions fitted to these moments, and the number of cells with rows.
 
     The variance has a prior of one row, because the likelihood of a cell with few rows has no maximum.
     """

@@ -147,7 +147,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         check_feature_prior(self)
 
     def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
-        """Return likelihoods of the first rows; numeric columns without positions use their values as categories."""
+        """Return counted likelihoods; the distinct values of columns without positions become their categories."""
         try:
             return self._count(data)
         except NotPositionsError as error:

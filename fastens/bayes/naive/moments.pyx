@@ -367,7 +367,7 @@ cdef void _score_model(
 
 
 cdef inline void _add_log_score(float64_t score, float64_t* largest, float64_t* total) noexcept nogil:
-    """Add exp(score) to total * exp(largest), where `largest` stays the maximum score."""
+    """Add exp(score) to the sum total * exp(largest), in place, where `largest` is the maximum of all scores."""
     if score <= largest[0]:
         if score != -INFINITY:
             total[0] += exp(score - largest[0])
