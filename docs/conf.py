@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 from urllib.error import URLError
 from urllib.request import urlopen
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from full_docstrings import full_docstring
+
 import fastens
-from fastens.params.docstrings import full_docstring
 
 project = "fastens"
 author = "fastens developers"

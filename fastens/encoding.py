@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,6 @@ from sklearn.utils.validation import _check_feature_names_in
 
 from fastens.base import BaseFastens, Capabilities
 from fastens.engine.parts import RowSource, as_array, own_parts
-from fastens.params.docstrings import Docs, entries
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, TextChoice
 from fastens.params.rules import ANYTHING, FLAG, one_of, parameter
@@ -20,13 +19,6 @@ from fastens.params.types import ColumnChoice
 from fastens.table.answers import transforms_streams
 from fastens.table.columns.expanded import Words
 from fastens.table.encoder import InputEncoder
-
-_DOCS = entries("""\
-n_features_in_ : int
-    Number of columns seen during `fit`.
-feature_names_in_ : array of shape (n_features,)
-    Names of the columns seen during `fit`. Defined only if all names are strings.
-""")
 
 
 @transforms_streams
@@ -61,7 +53,10 @@ class TableEncoder(TransformerMixin, BaseFastens):
     ----------
     categories_ : list of length `n_features_in_`
         Categories of each column in the order of their positions, or None for columns of numbers and dates.
-    {attributes}
+    n_features_in_ : int
+        Number of columns seen during `fit`.
+    feature_names_in_ : array of shape (n_features,)
+        Names of the columns seen during `fit`. Defined only if all names are strings.
 
     Examples
     --------
@@ -81,7 +76,6 @@ class TableEncoder(TransformerMixin, BaseFastens):
     split_dates: bool = parameter(FLAG, default=False)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = _DOCS
     _capabilities = Capabilities(supports_binned=False)
     _splits_lists = True
 

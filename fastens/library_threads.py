@@ -7,34 +7,25 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 
-class _Loaded:
-    """Cached controller of the loaded thread libraries.
+@lru_cache(maxsize=1)
+def _loaded(n_modules: int) -> ThreadpoolController:
+    """Return the controller of the loaded thread libraries.
 
     A search takes about 5 ms, so it is repeated only after new modules have been imported, which may load libraries.
     """
-
-    def __init__(self) -> None:
-        self._cached: tuple[int, ThreadpoolController] | None = None
-
-    def __call__(self) -> ThreadpoolController:
-        n_modules, cached = len(sys.modules), self._cached
-        if cached is None or cached[0] != n_modules:
-            self._cached = cached = n_modules, ThreadpoolController()
-        return cached[1]
-
-
-_loaded = _Loaded()
+    return ThreadpoolController()
 
 
 @contextmanager
 def limited_libraries(**limits: int) -> Iterator[None]:
     """Limit the threads of other libraries; libraries with a process-wide limit, such as OpenBLAS, get one thread."""
-    libraries = _loaded()
+    libraries = _loaded(len(sys.modules))
     shared = [each for each in libraries.lib_controllers if getattr(each, "threading_layer", "openmp") == "pthreads"]
     unshared = libraries.select(filepath=[each.filepath for each in libraries.lib_controllers if each not in shared])
     with _one_thread.of(shared), unshared.limit(limits=limits):

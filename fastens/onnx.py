@@ -15,11 +15,7 @@ from fastens.exchange.records import ModelColumn
 _ML = "ai.onnx.ml"
 # Since these versions, axes are inputs of Squeeze and ReduceSum, and thresholds may be doubles.
 _MIN_OPSETS = {"": 13, _ML: 3}
-_CLASS_OPTIONS = {
-    "zipmap": [True, False, "columns"],
-    "nocl": [True, False],
-    "output_class_labels": [False, True],
-}
+_CLASS_OPTIONS = {"zipmap": [True, False, "columns"], "nocl": [True, False], "output_class_labels": [False, True]}
 _DECISIONS = {"raw_scores": [True, False]}
 
 
@@ -64,9 +60,9 @@ def register() -> None:
         update_registered_converter(kind, f"Fastens{name}", _set_types, _convert, options=options)
 
 
-def _decides(kind: type) -> bool:
+def _decides(model_class: type) -> bool:
     """Return True if a class has a `decision_function`, which calibration requests through the "raw_scores" option."""
-    return issubclass(kind, fastens.GradientBoostingClassifier | fastens.AdaBoostClassifier)
+    return issubclass(model_class, fastens.GradientBoostingClassifier | fastens.AdaBoostClassifier)
 
 
 def _set_types(operator: Any) -> None:
@@ -172,6 +168,7 @@ def _values(graph: GraphBuilder, inputs: list[Any], view: ModelView) -> str | li
 
 
 def _check_type(column: ModelColumn, name: str, *, is_text: bool) -> None:
+    """Raise an error unless an input has the type of its column: strings for text categories, numbers otherwise."""
     if is_text != column.has_strings:
         kinds = ["numbers", "strings"]
         wanted, got = kinds[column.has_strings], kinds[is_text]

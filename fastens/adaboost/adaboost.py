@@ -20,7 +20,6 @@ from fastens.adaboost.weak_learners import (
     VotingRun,
     check_weak,
     class_indices,
-    drawn_seed,
     in_format,
     models_to_arrays,
     restore_models,
@@ -37,7 +36,7 @@ from fastens.boosting.fit_arguments import (
     holds_out,
     subset,
 )
-from fastens.boosting.parameters import AUTO, DOCS, SPLITS, STOPS, prepared
+from fastens.boosting.parameters import AUTO, SPLITS, STOPS, prepared
 from fastens.boosting.rounds import BoostingParameters, OnRound, Rounds
 from fastens.engine.grow.growth import GrowthParameters
 from fastens.engine.grow.stumps import head, joined
@@ -46,6 +45,7 @@ from fastens.engine.losses.losses import BinaryLogLoss, Loss, MulticlassLogLoss
 from fastens.engine.losses.numeric_losses import OneClass
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
+from fastens.forests.bags import draw_seed
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import announce
 from fastens.monitoring.metrics import Evaluations
@@ -192,7 +192,7 @@ class AdaBoostClassifier(AdditiveVotes):
     random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar = DOCS
+    _docs: ClassVar = BoostedTrees._docs
     _capabilities = Capabilities(supports_distributed_fit=True)
     _holds = "rounds"
     _drawn: DrawnRows | None = field(init=False, default=None)
@@ -283,7 +283,7 @@ class AdaBoostClassifier(AdditiveVotes):
         validation = validation_input.read(self)
         if validation is None and holds_out(self):
             check_duplicates(self, data)
-            seed = data.comm.allgather(drawn_seed(self))[0]
+            seed = data.comm.allgather(draw_seed(self.random_state))[0]
             data, validation = (subset(data, rows) for rows in drawn_rows(self, data, seed))
         check_validated(self, validation)
         self._restored()

@@ -20,7 +20,6 @@ from fastens.adaboost.weak_learners import (
     check_own_trees,
     check_weak,
     content_order,
-    drawn_seed,
     draws_rows,
     fitted_copy,
     in_format,
@@ -43,6 +42,7 @@ from fastens.engine.rows.sampling import stream_seeds
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.leaf_values import TreeMedian
 from fastens.engine.trees.trees import TreeEnsemble
+from fastens.forests.bags import draw_seed
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.monitoring.callbacks import staged_scores
 from fastens.params.estimator import with_parameters
@@ -51,14 +51,7 @@ from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, 
 from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble, bins_of_features
-from fastens.tree_model.tree_model import (
-    CATEGORIES,
-    DOCS,
-    OF_OWN_TREES,
-    check_no_constraints,
-    monotone_columns,
-    path_rules,
-)
+from fastens.tree_model.tree_model import CATEGORIES, OF_OWN_TREES, check_no_constraints, monotone_columns, path_rules
 
 Array = NDArray[np.float64]
 
@@ -147,7 +140,6 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
 
     _capabilities = Capabilities(supports_distributed_fit=True)
 
-    _docs: ClassVar = DOCS
     _holds = "rounds"
     _drawn: DrawnRows | None = field(init=False, default=None)
 
@@ -204,7 +196,10 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         votes: list[tuple[float, float]] = []
         all_drawn: list[Any] = []
         order = content_order(learner.content(), classes, self._comm) if draws_rows(self) else None
-        for model, prediction, drawn in self._rounds(learner, weights, order):
+        seed = 0 if order is None else self._comm.allgather(draw_seed(self.random_state))[0]
+        for index in count():
+            drawn = None if order is None else weights.draw(order, stream_seeds(seed, index, index + 1))
+            model, prediction = learner.fit(weights, drawn, index)
             weight, error, steps = self._measure(np.abs(data.y - prediction), weights)
             if weight == 0 and fitted:
                 break
@@ -234,16 +229,6 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         )
         target = number_target(data.y - center, comm=comm)
         return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
-
-    def _rounds(self, learner: Any, weights: RoundWeights, order: Any) -> Iterator[tuple[Any, Array, Any]]:
-        """Fit regressors to the current weights; yield each with its predictions and the draws, made if order is set.
-
-        A draw is the number of times that each row was drawn.
-        """
-        seed = 0 if order is None else self._comm.allgather(drawn_seed(self))[0]
-        for index in count():
-            drawn = None if order is None else weights.draw(order, stream_seeds(seed, index, index + 1))
-            yield (*learner.fit(weights, drawn, index), drawn)
 
     def _measure(self, error: Array, weights: RoundWeights) -> tuple[float, float, Array | None]:
         """Return a regressor's weight, its mean loss and the steps of the log weights; None if boosting must end."""
@@ -286,9 +271,6 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         *("n_estimators_", "estimator_weights_", "estimator_errors_"),
         Saved(models_to_arrays, finish=_check_weights),
     )
-
-    def _n_outputs(self) -> int:
-        return 1
 
     def _shown_trees(self) -> TreeEnsemble:
         self._check_fitted()

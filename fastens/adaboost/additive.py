@@ -317,9 +317,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
             else:
                 ends = _ends(curve.thresholds)
                 drawn += ax.step(
-                    np.concatenate([ends[:1], curve.thresholds, ends[1:]]),
-                    np.append(column, column[-1]),
-                    where="post",
+                    np.concatenate([ends[:1], curve.thresholds, ends[1:]]), np.append(column, column[-1]), where="post"
                 )
         if curve.categories:
             name_ticks(ax, "x", [str(category) for category in curve.categories])

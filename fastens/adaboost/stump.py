@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,6 @@ from fastens.params.rules import ANYTHING, one_of, parameter
 from fastens.params.types import ClassWeight, ColumnChoice
 from fastens.table.training_data import WEIGHT_TYPE
 from fastens.tree_model.saving import SavedEnsemble, bins_of_features
-from fastens.tree_model.tree_model import DOCS
 
 Array = NDArray[np.float64]
 
@@ -39,7 +38,6 @@ class _Stump(SavedEnsemble, BaseFastens):
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar = DOCS
     _holds = "rounds"
 
     def __sklearn_tags__(self) -> Any:
@@ -195,9 +193,6 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
         weights = RoundWeights(np.zeros(len(data.y), np.uint16), data.sample_weight, n_threads)
         tree = trees.grow(weights, None, 0)
         return trees.with_values([tree], [tree.value.astype(np.float64) + center])
-
-    def _n_outputs(self) -> int:
-        return 1
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the mean of the leaf that each row falls into, shape (n_samples,)."""

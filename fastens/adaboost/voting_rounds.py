@@ -22,7 +22,6 @@ from fastens.adaboost.weak_learners import (
     check_own_trees,
     class_numbers,
     class_values,
-    drawn_seed,
     draws_rows,
     knowing_categories,
 )
@@ -34,6 +33,7 @@ from fastens.engine.grow.stumps import StumpLearner
 from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
+from fastens.forests.bags import draw_seed
 from fastens.forests.parameters import forest_parameters, takes_equals_at_random
 from fastens.forests.tree import DecisionTreeClassifier, Members, single_tree
 from fastens.tree_model.saving import bins_of_features
@@ -150,7 +150,7 @@ def _voting_rules(model: Any, comm: Comm) -> VotingRules:
         restarts=resample if isinstance(model.restart, str) else bool(model.restart),
         n_iter_no_change=model.n_iter_no_change,
         tol=model.tol,
-        seed=comm.allgather(drawn_seed(model))[0] if resample else 0,
+        seed=comm.allgather(draw_seed(model.random_state))[0] if resample else 0,
         n_threads=resolve_n_jobs(model.n_jobs),
     )
 

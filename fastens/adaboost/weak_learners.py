@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
+from sklearn.utils.validation import has_fit_parameter
 
 from fastens.adaboost.reweight import advance, class_sums, make_whole
 from fastens.base import BaseFastens, TrainingData
@@ -31,6 +30,7 @@ from fastens.engine.trees.leaf_values import add_tree_to_raw
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.engine.whole import are_whole
 from fastens.forests.bags import rows_drawn
+from fastens.forests.parameters import gain_shares
 from fastens.modelfile.saving import nested_arrays, numbered_arrays, restored_model
 from fastens.monitoring.metrics import History
 from fastens.warn import warn
@@ -176,9 +176,7 @@ class RoundWeights:
         return counts[first : first + self.n_rows].astype(np.int64)
 
 
-def content_order(
-    columns: Iterable[NDArray[Any]], classes: NDArray[np.uint16], comm: Comm = LOCAL
-) -> NDArray[np.uint32]:
+def content_order(columns: Any, classes: NDArray[np.uint16], comm: Comm = LOCAL) -> NDArray[np.uint32]:
     """Return the rows of all ranks in the order of a hash of their contents, which are given column by column."""
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
@@ -209,17 +207,6 @@ class Weak(NamedTuple):
     cells: NDArray[np.integer] | None  # the cell of each code; if None, codes are cells
     cell_class: NDArray[np.intp]  # the class that each cell votes for
     sums: NDArray[np.int64] | None  # weights by cell and class at the fit; if None, they have to be summed
-
-
-class Learner(Protocol):
-    """Protocol of learners that fit weak classifiers to the training rows."""
-
-    columns: Any  # contents of the rows, (n_features, n_rows)
-    monotone: NDArray[np.int8] | None  # monotonic constraints of the columns; only for trees
-    has_own_classes: bool  # True if the class of a cell is the model's prediction and does not follow from its votes
-
-    def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Fit a classifier to the weights, or to the counts of drawn rows; `index` seeds its random numbers."""
 
 
 @dataclass(frozen=True)
@@ -289,7 +276,7 @@ class VotingRun:
 
     def __init__(
         self,
-        learner: Learner,
+        learner: Estimators | Stumps | Trees,
         classes: NDArray[np.uint16],
         sample_weight: Array | None,
         rules: VotingRules,
@@ -477,8 +464,8 @@ class BinnedRows:
 class Stumps:
     """Learner that fits stumps."""
 
-    monotone: NDArray[np.int8] | None = None
-    has_own_classes = False
+    monotone: NDArray[np.int8] | None = None  # monotonic constraints of the columns; only for trees
+    has_own_classes = False  # True if the class of a cell is the model's prediction and does not follow from its votes
 
     def __init__(self, rows: BinnedRows, finder: StumpLearner, comm: Comm = LOCAL) -> None:
         self.rows, self._finder, self._comm = rows, finder, comm
@@ -606,7 +593,11 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np
     if "random_state" in model.get_params(deep=False) and model.random_state is None:
         model.set_params(random_state=index)
     model = seeded(model, np.random.RandomState(index))
-    fit_arguments = {"sample_weight": weights / (int(weights.sum()) / n_copies)} if takes_weights(model) else {}
+    fit_arguments = (
+        {"sample_weight": weights / (int(weights.sum()) / n_copies)}
+        if has_fit_parameter(model, "sample_weight")
+        else {}
+    )
     model = with_weight_type(model, fit_arguments["sample_weight"]) if fit_arguments else model
     if not fit_arguments:
         rows = repeated(np.arange(len(y)), weights, f"fit of {type(model).__name__} takes no sample_weight")
@@ -685,15 +676,12 @@ def check_own_trees(estimator: Any, comm: Comm) -> None:
         )
 
 
-def drawn_seed(model: Any) -> int:
-    """Return a seed derived from `random_state`."""
-    return int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
-
-
 def draws_rows(model: Any) -> bool:
     """Return True if the rounds of a model are fitted to drawn rows: if chosen, or if `estimator` needs copies."""
     is_voting = getattr(model, "algorithm", VOTING[0]) in VOTING
-    return is_voting and (model.resample or not (model.estimator is None or takes_weights(model.estimator)))
+    return is_voting and (
+        model.resample or not (model.estimator is None or has_fit_parameter(model.estimator, "sample_weight"))
+    )
 
 
 def kept_counts(drawn: NDArray[np.int64] | None, comm: Comm) -> NDArray[np.unsignedinteger] | None:
@@ -703,29 +691,14 @@ def kept_counts(drawn: NDArray[np.int64] | None, comm: Comm) -> NDArray[np.unsig
     return drawn.astype(np.min_scalar_type(int(drawn.max(initial=0))))
 
 
-def takes_weights(estimator: Any) -> bool:
-    """Return True if `fit` has a parameter `sample_weight`."""
-    return "sample_weight" in inspect.signature(estimator.fit).parameters
-
-
 def weighted_importances(model: Any, *, parts: bool = False) -> NDArray[np.float64]:
     """Return the mean importances of a fitted AdaBoost's weak learners by their weights, shape (n_features,)."""
     if getattr(model, "_models", None) is not None:
         importances = np.array([each.feature_importances_ for each in model._models])
     else:
-        importances = _tree_importances(model._ensemble)
+        # Splits without gain count as well, because they may lead to better splits or may be the only splits.
+        n_features = len(model._column_of)
+        importances = gain_shares(model._ensemble, np.arange(n_features), n_features, np.finfo(float).tiny)
     total = model.estimator_weights_ @ importances
     total = total if parts else model._by_columns(total)
     return total / total.sum() if total.sum() > 0 else total
-
-
-def _tree_importances(ensemble: TreeEnsemble) -> NDArray[np.float64]:
-    """Return the fraction of each feature in the gain of each tree, shape (n_trees, n_features)."""
-    gains = np.zeros((ensemble.n_trees, ensemble.binning.n_features))
-    tree = np.repeat(np.arange(ensemble.n_trees), np.diff(ensemble.node_offsets))
-    inner = ensemble.feature >= 0
-    # Splits without gain count as well, because they may lead to better splits or may be the only splits.
-    gain = np.maximum(ensemble.gain[inner], np.finfo(float).tiny)
-    np.add.at(gains, (tree[inner], ensemble.feature[inner]), gain)
-    total = gains.sum(axis=1, keepdims=True)
-    return np.divide(gains, total, out=gains, where=total > 0)

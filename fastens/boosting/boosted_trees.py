@@ -32,7 +32,6 @@ from fastens.boosting.folds import announcing, end_of_time, fit_folds, watching
 from fastens.boosting.parameters import (
     AUTO,
     CALLBACKS,
-    DOCS,
     L2_OTHERWISE,
     NUMBER_OF_FEATURES,
     RATE,
@@ -60,7 +59,7 @@ from fastens.engine.trees.trees import TreeEnsemble
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import CallbackSupportMixin, score_of
 from fastens.monitoring.metrics import LOSS, METRICS, Evaluations, Metrics, OwnMetric, ScoredRows
-from fastens.params.docstrings import Docs
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, Dart, EarlyStopping, Goss, Growth, LinearLeaves, Mvs, TextChoice, record
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
@@ -77,7 +76,106 @@ _OUT_OF_BAG = ("oob_improvement_", "oob_prediction_", "oob_decision_function_")
 
 @with_parameters
 class BoostedTrees(CallbackSupportMixin, TreeModel):
-    """Gradient boosting, in which each round grows trees on the gradients after the earlier rounds."""
+    """Gradient boosting, in which each round grows trees on the gradients after the earlier rounds.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weights of the classes, multiplied by `sample_weight`, but not for X_val. If None, all classes have weight 1.
+    n_estimators : int
+        Maximum number of boosting rounds. Early stopping may keep fewer.
+    learning_rate : float, list of float or callable
+        Factor that shrinks every leaf value, also called shrinkage, eta, nu or lambda. Smaller values need more rounds.
+        A list has a factor for each round; a callable takes the index of a round, from 0, and returns its factor.
+    max_leaf_nodes : int or None
+        Maximum number of leaves of a tree, which grows best-first. If None, trees grow level by level, without a limit.
+    max_depth : int or None
+        Maximum number of splits between the root and a leaf. If None, the depth is not limited.
+    min_samples_leaf : int or None
+        Minimum number of rows in a leaf. Integer weights count as copies; a row with a fractional weight counts as one
+        row. If None, 5, or 10 for distributions, or 20 with linear leaves and with losses that do not estimate the
+        dispersion (see `split_penalty`). For quantiles below 0.1 or above 0.9, this default grows until two rows of a
+        leaf are expected beyond the quantile (200 rows for 0.99), up to a fifth of the rows that the tree is grown on.
+    l2_regularization : float or None
+        L2 regularization of leaf values, added to the sum of hessians of a leaf. If the mean sample weight is below 1,
+        it is multiplied by that mean. If None, 1 for most losses; 3 times the square root of the noise before the tree
+        for log losses; 30 times the noise for losses with a log link, for Cox and for AFT, and 10 times the noise for
+        "exponential", both up to a fifth of the sum of all hessians; for expectiles, 20 times the square root of the
+        ratio of the noise to the noise of the best constant. The noise is the ratio of squared gradients to hessians.
+    split_penalty : float or None
+        Penalty per split for minimal cost-complexity pruning. Larger values prune more, and 0 keeps all splits. The
+        unit is the variance of the gradients within the leaves divided by the mean hessian; 2 is Akaike's criterion
+        with an estimated dispersion (Burnham & Anderson 2002, section 2.5). If None, 3, or 0 for losses that do not
+        estimate the dispersion: absolute error, quantile, Huber and ranking losses.
+    max_features : int, float, "sqrt", "log2" or None
+        Number of features drawn for each split, or their fraction, which is rounded up. If None, or a number above the
+        number of features, all features are used.
+    max_features_per_tree : int, float, "sqrt", "log2" or None
+        Number of features drawn for each tree, or their fraction, which is rounded up. `max_features` draws from these
+        features. If None, or a number above the number of features, all features are used.
+    subsample : float
+        Expected fraction of the rows drawn for each round. Values below 1 give stochastic gradient boosting.
+    sampling : "uniform", "goss", "mvs", Goss or Mvs
+        Row sampling method. "uniform": all rows have the same probability. "goss": rows with large gradients are used
+        and the others are sampled (see `Goss`). "mvs": the probability of a row grows with its gradient (see `Mvs`).
+    boosting : "gbdt", "dart" or Dart
+        Boosting method. "gbdt": each round corrects the errors of all earlier trees. "dart": each round drops some of
+        the earlier trees, so that no small group of trees dominates (see `Dart`).
+    linear_leaves : bool or LinearLeaves
+        If True, leaves are linear models of the numeric features on their paths (see `LinearLeaves`). They require a
+        loss with a hessian.
+    growth : Growth or None
+        Rarely needed settings for growing trees, such as `Growth(min_child_weight=1.0)`. If None, `Growth()` is used.
+    monotonic_cst : array of shape (n_features,), dict by name, or None
+        Monotonicity constraints: 1 if predictions must not decrease with the feature, -1 if they must not increase, and
+        0 for no constraint. Categorical features must be ordered, such as ordered pandas categoricals. For three or
+        more classes, pass an array of shape (n_classes, n_features) or a dict of constraints by class; they apply to
+        the scores of `decision_function`, and to probabilities with loss="one_vs_rest".
+    categories : Categories or None
+        Handling of categorical columns, such as `Categories(encoding="partition")`. If None, `Categories()` is used.
+    early_stopping : bool, "auto" or EarlyStopping
+        If True, stop when the validation loss no longer decreases and keep the rounds up to its minimum. "auto" stops
+        early only if `fit` gets X_val. If False, all rounds are kept, and X_val is only recorded. `EarlyStopping`
+        chooses the validation rows.
+    eval_metric : str, callable or list of these
+        Metrics of the validation set and of `eval_set`, recorded in `evals_result_`. Each is "loss", the name of a
+        scikit-learn scorer, a scorer, or a function of (y, predictions) that returns either a number, where smaller is
+        better, or a tuple (name, number, True if larger is better). The first metric decides when to stop. y holds the
+        labels that `fit` got; predictions of classes are probabilities, for two classes of the positive class
+        `classes_[1]`. scikit-learn's ``..._score`` functions, such as `r2_score`, are maximised.
+    validation_fraction : float
+        Fraction of the rows held out for validation if early_stopping=True and `fit` does not get X_val.
+    n_iter_no_change : int
+        Patience: number of rounds without improvement after which training stops.
+    tol : float
+        Minimum decrease of the validation loss that counts as an improvement. It is relative to the first validation
+        loss if that is below 1, except for log losses and for metrics other than the loss.
+    oob_score : bool
+        If True, predict each row with the rounds that did not draw it. This requires row sampling.
+    callbacks : list of callables or None
+        Callables that are called after each round with a `CallbackEnv`. A callback that returns True or raises
+        `StopTraining` stops the training.
+    warm_start : bool
+        If True, `fit` continues the last fit up to `n_estimators` rounds, with the result of training all at once.
+    verbose : int or "bar"
+        Number of rounds between messages to the logger "fastens"; 0 disables them. "bar" shows a progress bar (rich).
+    random_state : int, RandomState or None
+        Seed for drawing rows, features and thresholds. If None, only fits that draw no rows are reproducible.
+
+    Attributes
+    ----------
+    n_estimators_ : int
+        Number of rounds of the model; with early stopping, the number of rounds with the best validation metric.
+    evals_result_ : dict of dicts of arrays
+        Values after each round, by set of rows and by metric, such as ``evals_result_["validation"]["loss"]``.
+        ``evals_result_.larger_is_better[metric]`` is True for metrics that are maximised. "training" has the loss of at
+        most 4000 evenly spaced rows; "validation" and the sets of `eval_set` have each `eval_metric`.
+    oob_improvement_ : array of shape (n_rounds,)
+        If oob_score=True, the decrease of the loss in each round on the rows that the round did not draw.
+    oob_prediction_ : array of the shape of predictions
+        If oob_score=True, the out-of-bag prediction of each row: the sum over the rounds that did not draw the row,
+        scaled up to all rounds of the model.
+    """
 
     n_estimators: int = parameter(whole(1), default=100)
     learning_rate: LearningRate = parameter(RATE | RATES, default=0.1)
@@ -113,7 +211,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = TreeModel._docs | described(__doc__)
     _holds = "boosting"
     # Type of the result of `conformalize`; None for estimators without that method.
     _calibration_type: ClassVar[Any] = None

@@ -16,16 +16,13 @@ from fastens.boosting.fit_arguments import predicted_to_score
 from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import at_each_coverage
 from fastens.engine.losses.column_losses import ColumnLosses
-from fastens.engine.losses.loss_names import (
-    CLASSIFICATION,
-    classification_loss,
-)
+from fastens.engine.losses.loss_names import CLASSIFICATION, classification_loss
 from fastens.engine.losses.losses import Loss
 from fastens.monitoring.callbacks import score_of
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, one_of, parameter
 from fastens.params.types import ClassWeight, Coverage, LossChoice
-from fastens.table.training_data import columns_of_labels
+from fastens.table.training_data import columns_of_labels, labels_of
 
 Array = NDArray[np.float64]
 
@@ -102,9 +99,8 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             for classes in self._classes_of_targets():
                 if classes.dtype.kind not in "biuf":
                     raise ValueError(
-                        "y must hold numbers for loss='ordinal', because they define the order of the "
-                        f"classes; got labels such as {classes[0]!r}. Encode the labels as 0, 1, 2, ... in "
-                        "their order."
+                        "y must hold numbers for loss='ordinal', because they define the order of the classes; got "
+                        f"labels such as {classes[0]!r}. Encode the labels as 0, 1, 2, ... in their order."
                     )
         return self._joined_losses([classification_loss(self.loss, len(each)) for each in self._classes_of_targets()])
 
@@ -114,10 +110,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return self.classes_ if isinstance(self.classes_, list) else [self.classes_]
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
-        index = y.astype(np.intp)
-        if not isinstance(self.classes_, list):
-            return self.classes_[index]
-        return columns_of_labels(classes[k] for classes, k in zip(self.classes_, index.T, strict=True))
+        return labels_of(y, self.classes_)
 
     # Predict --------------------------------------------------
 

@@ -88,8 +88,7 @@ def drawn_rows(
     except ValueError as error:
         raise ValueError(
             "validation_fraction must leave at least one row each for training and validation; got "
-            f"{model.validation_fraction} of {len(rows)} rows. Use early_stopping=False, or pass X_val and "
-            "y_val."
+            f"{model.validation_fraction} of {len(rows)} rows. Use early_stopping=False, or pass X_val and y_val."
         ) from error
     return own_split(data, (np.concatenate([train, rows[~shared]]), validation))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,6 @@ from fastens.monitoring.metrics import Evaluations, History, ScoredRows
 from fastens.params.options import EarlyStopping
 from fastens.rollback import keep_partial
 from fastens.table.training_data import shuffled_folds
-
-if TYPE_CHECKING:
-    from fastens.boosting.rounds import Rounds
-
 
 # Fraction of the time limit for the rounds before a refit. It is below one half because the same number of rounds takes
 # slightly longer on all rows.

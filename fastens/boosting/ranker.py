@@ -97,9 +97,8 @@ class RelevanceLabels:
             return _query_of_sizes(self.group, n_rows)
         if self.qid is None:
             raise ValueError(
-                "qid (the query of each row) or group (the number of rows of each query) must be passed by "
-                "keyword; the third positional argument is sample_weight. If all rows belong to one query, "
-                "pass group=[len(X)]."
+                "qid (the query of each row) or group (the number of rows of each query) must be passed by keyword; "
+                "the third positional argument is sample_weight. If all rows belong to one query, pass group=[len(X)]."
             )
         qid = _labels(self.qid)
         if qid.shape != (n_rows,):

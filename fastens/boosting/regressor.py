@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import field
-from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -18,16 +17,12 @@ from fastens.boosting.parameters import CUSTOM, textbook, with_quality
 from fastens.conformal.scores import at_each_coverage
 from fastens.engine.losses.column_losses import ColumnLosses, losses_of_targets
 from fastens.engine.losses.distributions import QUANTILE_LEVELS
-from fastens.engine.losses.loss_names import (
-    REGRESSION,
-    distribution_of,
-    regression_loss,
-)
+from fastens.engine.losses.loss_names import REGRESSION, distribution_of, regression_loss
 from fastens.engine.losses.losses import Huber, Loss
 from fastens.engine.losses.numeric_losses import LogCosh, Tweedie
 from fastens.monitoring.callbacks import levels_of, score_of
 from fastens.monitoring.distribution_scores import crps, draws_of, quantiles_of
-from fastens.monitoring.metrics import NEG_CRPS, REGRESSION_METRICS, OwnMetric
+from fastens.monitoring.metrics import NEG_CRPS, REGRESSION_METRICS, OwnMetric, ScoredRows
 from fastens.params.estimator import with_parameters
 from fastens.params.options import HuberLoss, TweedieLoss, record
 from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real
@@ -188,11 +183,13 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         >>> crps(y[1::2], dist) < 40
         True
         """
-        raw = self._raw_from(X, init_score)
-        losses = losses_of_targets(self._loss)
-        parts = self._loss.split(raw) if isinstance(self._loss, ColumnLosses) else [raw]
-        distributions = [distribution_of(loss, part) for loss, part in zip(losses, parts, strict=True)]
+        distributions = self._distributions(self._raw_from(X, init_score))
         return distributions[0] if len(distributions) == 1 else distributions
+
+    def _distributions(self, raw: Array) -> list[Any]:
+        """Return the frozen distributions of each target for raw predictions of shape (n_rows, n_outputs)."""
+        parts = self._loss.split(raw) if isinstance(self._loss, ColumnLosses) else [np.ascontiguousarray(raw)]
+        return [distribution_of(loss, part) for loss, part in zip(losses_of_targets(self._loss), parts, strict=True)]
 
     def predict_quantiles(
         self, X: ArrayLike, quantiles: ArrayLike = (0.05, 0.5, 0.95), *, init_score: ArrayLike | None = None
@@ -281,8 +278,12 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
         if name != NEG_CRPS:
             return None
-        dist = partial(distribution_of, self._loss)
-        return lambda rows: -crps(rows.y, dist(np.ascontiguousarray(rows.raw.T)), rows.weight)
+
+        def score(rows: ScoredRows) -> float:
+            by_target = zip(np.atleast_2d(rows.y.T), self._distributions(rows.raw.T), strict=True)
+            return -float(np.mean([crps(y, dist, rows.weight) for y, dist in by_target]))
+
+        return score
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
         return score_of(self, y, self._loss.predict(raw), weight)

@@ -26,7 +26,7 @@ from fastens.cli.report.report import (
     ranked,
 )
 from fastens.cli.table.columns import CommandError
-from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_table, writing
+from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
 from fastens.cli.table.task import Task, add_task_options, read_task
 
 STACK, MIN_MEMBERS = "stack of these models", 2
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"no model supports the table: {'; '.join(reasons)}")
     entries = ranked(entries)
     if options.output:
-        write_table(leaderboard_table(entries), options.output)
+        write_tables([leaderboard_table(entries)], options.output)
     if options.picture:
         with writing(options.picture) as unfinished:
             draw_leaderboard(entries, task.title, unfinished)
@@ -159,10 +159,8 @@ def _check_folds(task: Task, n_folds: int) -> None:
     """Raise CommandError if there are too few rows, or too few rows of every class, for the folds."""
     most, what = len(task.rows.y), "number of rows"
     if task.is_classification and task.order is None:
-        most, what = (
-            int(np.unique(task.rows.y, return_counts=True)[1].max()),
-            "number of rows of the most frequent class",
-        )
+        counts = np.unique(task.rows.y, return_counts=True)[1]
+        most, what = int(counts.max()), "number of rows of the most frequent class"
     if not 2 <= n_folds <= most:
         raise CommandError(f"--folds must be at least 2 and at most {most:,}, the {what}; got {n_folds}")
 

@@ -21,18 +21,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser("convert", description=text)
     parser.add_argument("model", metavar="MODEL", help="a model file of another library")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the fastens model file to write")
-    parser.add_argument(
-        "--categories",
-        metavar="JSON",
-        help="a JSON file with the categories of columns for which the model stores only codes: "
-        '{"column": ["first", "second"]}',
-    )
-    parser.add_argument(
-        "--missing",
-        type=float,
-        metavar="NUMBER",
-        help="a number that represents missing values, such as the missing argument of XGBoost's DMatrix",
-    )
+    example = '{"column": ["first", "second"]}'
+    text = f"a JSON file with the categories of columns for which the model stores only codes: {example}"
+    parser.add_argument("--categories", metavar="JSON", help=text)
+    text = "a number that represents missing values, such as the missing argument of XGBoost's DMatrix"
+    parser.add_argument("--missing", type=float, metavar="NUMBER", help=text)
     add_overwrite(parser)
     parser.set_defaults(run=run)
 
@@ -55,9 +48,8 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"cannot write {options.output}: {error.strerror or error}") from error
     n_trees = model._ensemble.n_trees
     Report().line(
-        f"{type(model).__name__} with {n_trees} {'tree' if n_trees == 1 else 'trees'} and "
-        f"{model.n_features_in_} {'column' if model.n_features_in_ == 1 else 'columns'} written to "
-        f"{options.output}"
+        f"{type(model).__name__} with {n_trees} {'tree' if n_trees == 1 else 'trees'} and {model.n_features_in_} "
+        f"{'column' if model.n_features_in_ == 1 else 'columns'} written to {options.output}"
     )
 
 

@@ -32,12 +32,10 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser = commands.add_parser("evaluate", description=text)
     parser.add_argument("model", metavar="MODEL", help="a model file written by fastens train")
-    parser.add_argument(
-        "table", metavar="TABLE", help="CSV or Parquet file with the columns of training and the target"
-    )
-    parser.add_argument(
-        "--target", metavar="COL", help="the column with the true values (default: the target in training)"
-    )
+    text = "CSV or Parquet file with the columns of training and the target"
+    parser.add_argument("table", metavar="TABLE", help=text)
+    text = "the column with the true values (default: the target in training)"
+    parser.add_argument("--target", metavar="COL", help=text)
     parser.add_argument("--weight", metavar="COL", help="a column with the weight of each row")
     text = "also report scores for consecutive periods of this date or numeric column"
     parser.add_argument("--time-column", metavar="COL", help=text)
@@ -62,10 +60,8 @@ def run(options: argparse.Namespace) -> None:
     trained_on = card.trained_on(truth.y, table)
     if trained_on is not None:
         notes.append(f"The model was trained on {trained_on.sum():,} of these rows, so the scores are too optimistic.")
-        parts = {"training rows": trained_on, "held-out rows": ~trained_on}
-        _by_part(
-            report, "Scores by rows", [(name, np.flatnonzero(rows)) for name, rows in parts.items()], predicted, truth
-        )
+        parts = [("training rows", np.flatnonzero(trained_on)), ("held-out rows", np.flatnonzero(~trained_on))]
+        _by_part(report, "Scores by rows", parts, predicted, truth)
     if order is not None:
         _by_part(report, f"Scores by {order.name!r}", order.parts(MAX_PARTS[order.is_time]), predicted, truth)
     report.notes([*unfit, *notes, *area_notes(truth)])
@@ -76,8 +72,8 @@ def _by_part(
     report: Report, title: str, parts: list[tuple[str, NDArray[np.intp]]], predicted: NDArray, truth: Truth
 ) -> None:
     """Print the scores by group or time period."""
-    scored = [(name, rows, score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
-    report.scores_of_parts(title, [(name, len(rows), scores) for name, rows, scores in scored])
+    scored = [(name, len(rows), score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
+    report.scores_of_parts(title, scored)
 
 
 def with_target(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:

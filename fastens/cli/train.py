@@ -87,10 +87,9 @@ def run(options: argparse.Namespace) -> None:
     if options.spill_dir is not None and options.max_memory is None:
         raise CommandError("--spill-dir requires --max-memory, because it is used only if memory is limited")
     check_different({"--output": output, "--checkpoint": options.checkpoint})
-    if output is not None:
-        check_output(output, "a model", _files_of(options), options.overwrite)
-    if options.checkpoint is not None:
-        check_output(options.checkpoint, "a model", _files_of(options), options.overwrite)
+    inputs = options.table if isinstance(options.table, list) else [options.table]
+    for path in filter(None, (output, options.checkpoint)):
+        check_output(path, "a model", inputs, options.overwrite)
     options.reads_words = reads_words(family)
     task = large_task(options) or read_task(options)
     show_task(report, task)
@@ -109,10 +108,6 @@ def run(options: argparse.Namespace) -> None:
     report.warnings(score_warnings(trained.scores, gains(trained.model, task)))
     _describe(trained.model, task, report)
     report.facts(_outcome(trained, output, FAMILIES[family].unit))
-
-
-def _files_of(options: argparse.Namespace) -> list[str | None]:
-    return options.table if isinstance(options.table, list) else [options.table]
 
 
 def _train_here(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:

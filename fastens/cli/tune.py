@@ -18,7 +18,7 @@ from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report, with_error
 from fastens.cli.table.columns import CommandError, first_line
-from fastens.cli.table.tables import add_overwrite, check_different, check_output, output_format, write_table
+from fastens.cli.table.tables import add_overwrite, check_different, check_output, output_format, write_tables
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
 from fastens.cli.train import DEFAULT_OUTPUT, evaluated, gains, save_trained
 
@@ -37,40 +37,18 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add_task_options(parser)
     add_test_fraction(parser)
     add = parser.add_argument
-    add(
-        "--time-limit",
-        type=float,
-        default=600.0,
-        metavar="SECONDS",
-        help="time limit in seconds for the whole command (default: 600)",
-    )
-    add(
-        "--trials",
-        type=int,
-        metavar="N",
-        help="maximum number of models, including those of the checkpoint file (default: no limit)",
-    )
-    add(
-        "--models",
-        default=FAMILIES.replace(" ", ""),
-        metavar="NAMES",
-        help=f"model families to search, separated by commas: some of {FAMILIES} (default: all)",
-    )
-    add(
-        "--eval-metric",
-        default="loss",
-        metavar="NAME",
-        help="loss (default) or a scorer of scikit-learn, such as roc_auc",
-    )
+    text = "time limit in seconds for the whole command (default: 600)"
+    add("--time-limit", type=float, default=600.0, metavar="SECONDS", help=text)
+    text = "maximum number of models, including those of the checkpoint file (default: no limit)"
+    add("--trials", type=int, metavar="N", help=text)
+    text = f"model families to search, separated by commas: some of {FAMILIES} (default: all)"
+    add("--models", default=FAMILIES.replace(" ", ""), metavar="NAMES", help=text)
+    text = "loss (default) or a scorer of scikit-learn, such as roc_auc"
+    add("--eval-metric", default="loss", metavar="NAME", help=text)
     add("--folds", type=int, default=5, metavar="N", help="number of cross-validation folds (default: 5)")
     add("--n-jobs", type=int, metavar="N", help="number of threads (default: all)")
-    add(
-        "-o",
-        "--output",
-        metavar="FILE",
-        default=DEFAULT_OUTPUT,
-        help="file to save the model to (default: %(default)s)",
-    )
+    text = "file to save the model to (default: %(default)s)"
+    add("-o", "--output", metavar="FILE", default=DEFAULT_OUTPUT, help=text)
     text = "file with the models tried, from which a search resumes (default: NAME-search.jsonl next to the model)"
     add("--checkpoint", metavar="FILE", help=text)
     text = "CSV or Parquet file with all models (default: NAME-leaderboard.csv next to the model)"
@@ -83,10 +61,8 @@ def run(options: argparse.Namespace) -> None:
     """Read the table, run the search, and score and save the best model."""
     start = time.monotonic()
     name = os.path.splitext(options.output)[0]
-    leaderboard, checkpoint = (
-        options.leaderboard or f"{name}-leaderboard.csv",
-        options.checkpoint or f"{name}-search.jsonl",
-    )
+    leaderboard = options.leaderboard or f"{name}-leaderboard.csv"
+    checkpoint = options.checkpoint or f"{name}-search.jsonl"
     _check(options, leaderboard, checkpoint)
     report = Report()
     options.reads_words = True
@@ -99,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     save_trained(trained, options.output, task)
     written = [options.output]
     if result.leaderboard:
-        write_table(_leaderboard(result, options.eval_metric), leaderboard)
+        write_tables([_leaderboard(result, options.eval_metric)], leaderboard)
         written.append(leaderboard)
     _print_leaderboard(report, result, options.eval_metric)
     if trained.scores:
@@ -145,30 +121,17 @@ def _search(
 
 def _with_options(message: str) -> str:
     """Replace names of parameters in a message by the options of the command line."""
-    others = {
-        "families": "models",
-        "n_folds": "folds",
-        "n_trials": "trials",
-        "n_jobs": "n-jobs",
-        "eval_metric": "eval-metric",
-    }
-    for name in (*others, "eval_metric", "checkpoint"):
-        message = message.replace(f"{name} must", f"--{others.get(name, name)} must")
+    options = {"families": "models", "n_folds": "folds", "n_trials": "trials"}
+    for name in (*options, "n_jobs", "eval_metric", "checkpoint"):
+        message = message.replace(f"{name} must", f"--{options.get(name, name).replace('_', '-')} must")
     return message
 
 
 def _tuned(task: Task, search: fastens.TuningConfig, seconds: float) -> fastens.TuningResult:
     rows = task.rows.take(~task.held_out)
     try:
-        return fastens.tune(
-            rows.X,
-            rows.y,
-            task.card.task,
-            sample_weight=rows.weight,
-            time_limit=max(seconds, 0.01),
-            search=search,
-            verbose=0,
-        )
+        options: dict[str, Any] = {"time_limit": max(seconds, 0.01), "search": search, "verbose": 0}
+        return fastens.tune(rows.X, rows.y, task.card.task, sample_weight=rows.weight, **options)
     except (ValueError, ImportError) as error:
         raise CommandError(_with_options(first_line(error))) from error
     except OSError as error:
@@ -191,19 +154,13 @@ def _progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
 def _print_leaderboard(report: Report, result: fastens.TuningResult, metric: str) -> None:
     """Print the best models with their parameters."""
     if not result.leaderboard:
-        report.notes(
-            [
-                (
-                    "No model finished in time. The model is boosting with its defaults, with as many "
-                    "rounds as the time allowed."
-                )
-            ]
-        )
+        model = "The model is boosting with its defaults, with as many rounds as the time allowed."
+        report.notes([f"No model finished in time. {model}"])
         return
     n_folds = len(result.leaderboard[0].losses)
-    report.title(f"Leaderboard ({n_folds} folds, {_measure(metric)}, mean ± standard error)")
+    report.title(f"Leaderboard ({n_folds} folds, {metric}, mean ± standard error)")
     table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
-    for name, justify in (("", "right"), ("model", "left"), (_measure(metric), "right"), ("fits", "right")):
+    for name, justify in (("", "right"), ("model", "left"), (metric, "right"), ("fits", "right")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("parameters")
     for row, trial in enumerate(result.leaderboard[:N_SHOWN]):
@@ -220,10 +177,6 @@ def parameters_text(trial: fastens.Trial) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "defaults"
 
 
-def _measure(metric: str) -> str:
-    return "loss" if metric == "loss" else metric
-
-
 def _shown(trial: fastens.Trial, metric: str) -> float:
     return trial.loss if metric == "loss" else -trial.loss
 
@@ -235,7 +188,7 @@ def _leaderboard(result: fastens.TuningResult, metric: str) -> pa.Table:
     return pa.table(
         {
             "model": [trial.family for trial in trials],
-            _measure(metric): [_shown(trial, metric) for trial in trials],
+            metric: [_shown(trial, metric) for trial in trials],
             "standard error": [trial.standard_error for trial in trials],
             "seconds": [trial.seconds for trial in trials],
             "rounds": [float(np.mean(trial.n_estimators)) for trial in trials],
@@ -256,7 +209,5 @@ def _outcome(result: fastens.TuningResult, options: argparse.Namespace, checkpoi
     given_up = len(result.trials) - n_done
     if given_up:
         tried += f"; {given_up:,} of them stopped early because they were worse than most"
-    return [
-        ("searched", tried),
-        ("go on", (f"to resume, run the same command again: {checkpoint} keeps the models tried")),
-    ]
+    again = f"to resume, run the same command again: {checkpoint} keeps the models tried"
+    return [("searched", tried), ("go on", again)]

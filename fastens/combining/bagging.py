@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import field, replace
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -31,7 +32,6 @@ from fastens.combining.folds import (
 )
 from fastens.combining.members import BaseOneEstimator
 from fastens.combining.responses import (
-    BAGGING_DOCS,
     VERBOSE,
     OneClassClassifier,
     check_metadata,
@@ -71,13 +71,14 @@ from fastens.forests.random_forest import (
 from fastens.forests.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import announce
-from fastens.params.docstrings import Docs
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, FUNCTION, NONE, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.params.types import Drawing, RandomState
 from fastens.table.opening import as_given
 from fastens.table.parts import as_numbers, take_columns
 from fastens.table.training_data import WEIGHT_TYPE, warn_of_duplicates
+from fastens.tree_model.saving import SavedEnsemble
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
@@ -112,7 +113,43 @@ def _members_are_trees(model: Any) -> bool:
 
 @with_parameters
 class BaseBagging(BaseOneEstimator):
-    """Base class of ensembles of copies of one estimator, each fitted on a bag of rows and columns."""
+    """Base class of ensembles of copies of one estimator, each fitted on a bag of rows and columns.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Number of members.
+    max_samples : int, float or None
+        Number or fraction of rows drawn for each member. If None, it is the number of rows of X.
+    max_features : int, float, "sqrt", "log2" or None
+        Number or fraction of columns drawn for each member. If None, or a number above the number of columns, all
+        columns are used.
+    bootstrap : bool
+        If True, draw rows with replacement, with probabilities proportional to their weights.
+    bootstrap_features : bool
+        If True, draw columns with replacement; a column drawn twice counts once.
+    sampling : {"auto", "weights", "rows"}
+        How a member receives its bag. "weights" passes each row once, with the number of its draws as weight. "rows"
+        passes each row as often as it was drawn; more than ten million copies, which large weights may cause, raise
+        ValueError. "auto" uses weights if the estimator's `fit` accepts them.
+    warm_start : bool
+        If True, `fit` adds members to the existing ones; with the same rows, the result equals fitting all members at
+        once. If the rows or the sampling have changed, ``oob_score=False`` is required and the bags are unavailable.
+    verbose : int or bool
+        If True or above 0, the duration of each member's fit is logged. fastens decision trees are grown together, so
+        nothing is logged for them.
+    random_state : int, RandomState or None
+        Determines the bags and seeds the members.
+    n_jobs : int or None
+        Number of threads; the result does not depend on it.
+
+    Attributes
+    ----------
+    oob_score_ : float
+        Score of the mean out-of-bag responses, if `oob_score` is set.
+    oob_scores_ : array of shape (n_estimators,)
+        Score of each member on the rows outside its bag, if `oob_score` is set; NaN if there are none.
+    """
 
     estimator: BaseEstimator | None = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
     n_estimators: int = parameter(whole(1), default=10, kw_only=False)
@@ -128,7 +165,7 @@ class BaseBagging(BaseOneEstimator):
     random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = BAGGING_DOCS
+    _docs: ClassVar[Docs] = SavedEnsemble._docs | described(__doc__)
     _is_weighted_sum = True
     oob_score_: float = field(init=False)
     oob_scores_: Array = field(init=False)
@@ -227,10 +264,9 @@ class BaseBagging(BaseOneEstimator):
         forest = self._forest
         if self._kind_of_forest() is not (None if forest is None else type(forest)):
             raise ValueError(
-                "estimator must be of the same kind as in the last fit with warm_start=True (a tree of "
-                "fastens with the same splitter, or another model), and bootstrap, bootstrap_features, "
-                "max_samples and sampling must not change how the trees are grown. Use warm_start=False to "
-                "fit from scratch."
+                "estimator must be of the same kind as in the last fit with warm_start=True (a tree of fastens with "
+                "the same splitter, or another model), and bootstrap, bootstrap_features, max_samples and sampling "
+                "must not change how the trees are grown. Use warm_start=False to fit from scratch."
             )
         if forest is None and (method := self._members[0].method) != self._response_method:
             raise ValueError(
@@ -294,9 +330,9 @@ class BaseBagging(BaseOneEstimator):
         def job(number: int) -> None:
             fitted_members[number] = self._fit_one(spec, data, bags, number)
 
-        tasks = [[lambda number=number: job(number)] for number in range(first, self.n_estimators)]
-        run_tasks([], tasks, resolve_n_jobs(self.n_jobs))  # type: ignore[arg-type]
-        return [fitted_members[number] for number in range(first, self.n_estimators)]
+        numbers = range(first, self.n_estimators)
+        run_tasks([], [[partial(job, number)] for number in numbers], resolve_n_jobs(self.n_jobs))
+        return [fitted_members[number] for number in numbers]
 
     def _member_spec(self, data: MemberData) -> MemberSpec:
         template = self._template()
@@ -514,15 +550,11 @@ class BaseBagging(BaseOneEstimator):
         self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), self._n_targets)
         if (forest := self._forest) is not None:
             bags, n_trees = forest._bags(), len(forest.estimators_)
-            n_columns_of_trees = np.array(
-                arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64
-            )
-            if (
-                n_columns_of_trees.shape != (n_trees,)
-                or not ((n_columns_of_trees >= 1) & (n_columns_of_trees <= bags.n_features)).all()
-            ):
+            n_columns = np.array(arrays.get("_n_columns_of_trees", [bags.features_per_tree] * n_trees), dtype=np.int64)
+            are_possible = ((n_columns >= 1) & (n_columns <= bags.n_features)).all()
+            if n_columns.shape != (n_trees,) or not are_possible:
                 raise ValueError("the numbers of columns do not match the trees")
-            self._n_columns_of_trees = n_columns_of_trees
+            self._n_columns_of_trees = n_columns
 
     _saved: ClassVar[SavedParts] = (
         attributes("_seed", "_drawn_alike", "_n_columns_of_trees", *OUT_OF_BAG, key="{}"),

@@ -14,58 +14,61 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
 from fastens.combining.members import default_forests
-from fastens.combining.responses import CV, DOCS, LEVEL_RULES, NAMED_RULES, NamedMembers, added, own_request
+from fastens.combining.responses import CV, INPUTS, MEMBERS, NamedMembers, added, own_request
 from fastens.combining.stacking import BaseLevels
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import parameter, real, whole
+from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, parameter, real, whole
 from fastens.params.types import Folds, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
 
 Array = NDArray[np.float64]
 
 
-CASCADE_DOCS = entries("""\
-estimators : list of (name, estimator) or None
-    The forests of a layer. If None, these are two random forests and two forests of extremely randomised trees.
-cv : int, splitter, list of (train, test) or None
-    The folds, whose test sets must cover all rows. If None, 3 folds are used, stratified for classification.
-inputs_from : {"last", "all"}
-    Layers whose predictions a layer receives in addition to the columns: "last" is the previous layer, as in the paper,
-    and "all" is all previous layers.
-random_state : int, RandomState or None
-    Seeds the forests whose `random_state` is None, with new seeds in each layer.
-n_layers_ : int
-    Number of layers kept.
-validation_losses_ : list of float
-    Brier score (classification) or mean squared error (regression) after each layer tried.
-estimators_, named_estimators_ : list of lists, Bunch
-    The fitted models of each layer, and the models of all layers by name.
-""")
-
-
 @with_parameters
 class BaseCascade(BaseLevels):
-    """Base class of the cascade classifier and regressor."""
+    """Base class of the cascade classifier and regressor.
+
+    Parameters
+    ----------
+    estimators : list of (name, estimator) or None
+        The forests of a layer. If None, these are two random forests and two forests of extremely randomised trees.
+    cv : int, splitter, list of (train, test) or None
+        The folds, whose test sets must cover all rows. If None, 3 folds are used, stratified for classification.
+    inputs_from : {"last", "all"}
+        Layers whose predictions a layer receives in addition to the columns: "last" is the previous layer, as in the
+        paper, and "all" is all previous layers.
+    random_state : int, RandomState or None
+        Seeds the forests whose `random_state` is None, with new seeds in each layer.
+
+    Attributes
+    ----------
+    n_layers_ : int
+        Number of layers kept.
+    validation_losses_ : list of float
+        Brier score (classification) or mean squared error (regression) after each layer tried.
+    estimators_, named_estimators_ : list of lists, Bunch
+        The fitted models of each layer, and the models of all layers by name.
+    """
 
     _capabilities = Capabilities(supports_out_of_core=False, supports_binned=False, predicts_row_sources=False)
     _learned: ClassVar[str] = "_fitted_levels"
     _default_cv: ClassVar[int] = 3
-    _docs: ClassVar[Docs] = {**DOCS, **CASCADE_DOCS}
+    _docs: ClassVar[Docs] = BaseLevels._docs | described(__doc__)
     columns = None
     passthrough = True
 
-    estimators: NamedMembers | None = parameter(NAMED_RULES["estimators"], default=None, kw_only=False)
+    estimators: NamedMembers | None = parameter(MEMBERS | NONE, default=None, kw_only=False)
     max_layers: int = parameter(whole(1), default=10)
     n_iter_no_change: int = parameter(whole(1), default=1)
     tol: float = parameter(real(0), default=0.0)
-    inputs_from: str = parameter(LEVEL_RULES["inputs_from"], default="last")
+    inputs_from: str = parameter(INPUTS, default="last")
     cv: Folds = parameter(CV, default=None)
-    refit: bool = parameter(LEVEL_RULES["refit"], default=False)
+    refit: bool = parameter(FLAG, default=False)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: RandomState = parameter(NAMED_RULES["random_state"], default=None)
-    n_jobs: int | None = parameter(NAMED_RULES["n_jobs"], default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     n_layers_: int = field(init=False)
     validation_losses_: list[float] = field(init=False)

@@ -42,6 +42,7 @@ from fastens.conformal.scores import (
 from fastens.engine.losses.column_losses import losses_of_targets
 from fastens.engine.rows.sampling import content_hashes
 from fastens.engine.threads import resolve_n_jobs
+from fastens.forests.bags import draw_seed
 from fastens.forests.out_of_bag import LEVELS
 from fastens.forests.random_forest import RandomForestRegressor
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
@@ -226,7 +227,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             return False
         if not is_all_ours(self._template()):
             responses = without_last_digits(responses, train.y)
-        forest = fit_error_forest(train, responses, self._draw_seed(), self.n_jobs)
+        forest = fit_error_forest(train, responses, draw_seed(self.random_state), self.n_jobs)
         if held_out is None:
             errors = forest._measured().measured_conformity().errors
         else:

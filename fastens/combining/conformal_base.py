@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.utils import check_random_state
 
 from fastens.base import Capabilities
 from fastens.combining.folds import (
@@ -27,22 +26,16 @@ from fastens.combining.folds import (
     members_to_arrays,
 )
 from fastens.combining.members import BaseOneEstimator
-from fastens.combining.responses import COMMON_RULES, DOCS, added, in_order, places_of_classes
-from fastens.conformal.scores import (
-    COVERAGE,
-    Conditions,
-    HeldOut,
-    RowConditions,
-    adapted_coverage,
-    nearest_columns,
-)
+from fastens.combining.responses import added, in_order, places_of_classes
+from fastens.conformal.scores import COVERAGE, Conditions, HeldOut, RowConditions, adapted_coverage, nearest_columns
 from fastens.engine.rows.sampling import Subsample, content_hashes, random_stream
+from fastens.forests.bags import draw_seed
 from fastens.forests.out_of_bag import LEVELS
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.monitoring.callbacks import levels_of, predicts_distribution
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ESTIMATOR, FLAG, NONE, parameter, real
+from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, parameter, real
 from fastens.params.types import Coverage, Folds, RandomState
 from fastens.table.opening import as_given
 from fastens.table.parts import as_numbers
@@ -54,35 +47,39 @@ _MEMBERS, _FOLD, _N_PARTS, _ADAPTED = "members.", "fold", "n_parts", "adapted"
 OUT_OF_BAG = "oob"
 STEP = real(0, 1)
 
-CONFORMAL_DOCS = entries("""\
-cv : int, splitter, list of (train, test), "prefit", "oob" or None
-    How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independent of the
-    order of the table; a row of weight 2 counts as two rows. If a number, that many folds are used. A scikit-learn
-    splitter must not hold out a row twice, and must not split by time as `TimeSeriesSplit` does. "prefit" means that
-    the estimator is already fitted, and `fit` receives rows that it was not trained on. "oob" calibrates a forest or a
-    bagging estimator on its out-of-bag predictions.
-random_state : int, RandomState or None
-    Determines the held-out rows, and seeds an estimator whose `random_state` is None.
-estimators_ : list
-    The fitted estimators: one, or one for each fold.
-""")
-
 
 @with_parameters
 class BaseConformal(BaseOneEstimator):
-    """Base class of estimators calibrated with conformal scores of held-out rows."""
+    """Base class of estimators calibrated with conformal scores of held-out rows.
+
+    Parameters
+    ----------
+    cv : int, splitter, list of (train, test), "prefit", "oob" or None
+        How rows are held out for calibration. If None, `calibration_fraction` of the rows is held out, independent of
+        the order of the table; a row of weight 2 counts as two rows. If a number, that many folds are used. A
+        scikit-learn splitter must not hold out a row twice, and must not split by time as `TimeSeriesSplit` does.
+        "prefit" means that the estimator is already fitted, and `fit` receives rows that it was not trained on. "oob"
+        calibrates a forest or a bagging estimator on its out-of-bag predictions.
+    random_state : int, RandomState or None
+        Determines the held-out rows, and seeds an estimator whose `random_state` is None.
+
+    Attributes
+    ----------
+    estimators_ : list
+        The fitted estimators: one, or one for each fold.
+    """
 
     _capabilities = Capabilities(supports_out_of_core=False, predicts_row_sources=False)
-    _docs: ClassVar[Docs] = {**DOCS, **CONFORMAL_DOCS}
+    _docs: ClassVar[Docs] = BaseOneEstimator._docs | described(__doc__)
     _learned: ClassVar[str] = "_parts"
     _is_weighted_sum = True
 
     estimator: BaseEstimator | None = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
-    cv: Folds = parameter(COMMON_RULES["cv"], default=None)
+    cv: Folds = parameter(ANYTHING, default=None)
     calibration_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.2)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: RandomState = parameter(COMMON_RULES["random_state"], default=None)
-    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     # Forest that predicts the errors of held-out rows; None if all intervals are calibrated in the same way.
     _error_forest: Any = field(init=False, default=None)
@@ -202,9 +199,10 @@ class BaseConformal(BaseOneEstimator):
 
     def _validate_combinations(self) -> None:
         super()._validate_combinations()
-        if self._is_out_of_bag and "oob_score" not in self._template().get_params():
+        # Out-of-bag predictions of boosting depend on rounds that were trained on the row, and omit the other rounds.
+        if self._is_out_of_bag and not {"bootstrap", "oob_score"} <= self._template().get_params().keys():
             raise ValueError(
-                "cv must not be 'oob' for an estimator without the parameter oob_score; got "
+                "cv must not be 'oob' for an estimator without the parameters bootstrap and oob_score; got "
                 f"{type(self._template()).__name__}. Use a forest or a bagging estimator, or a number of folds."
             )
 
@@ -237,16 +235,13 @@ class BaseConformal(BaseOneEstimator):
         numbers = as_numbers(data.X)
         hashes = content_hashes(numbers, data.y)
         warn_of_duplicates(hashes, numbers, data.y)
-        is_held_out = Subsample.plan(hashes, None, n_held_out).draw(random_stream(self._draw_seed(), 0)) > 0
+        is_held_out = Subsample.plan(hashes, None, n_held_out).draw(random_stream(draw_seed(self.random_state), 0)) > 0
         return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
-
-    def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _splitter(self) -> Any:
         from sklearn.model_selection import GroupShuffleSplit
 
-        return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=self._draw_seed())
+        return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=draw_seed(self.random_state))
 
     def _routed_splitter(self) -> Any:
         from sklearn.model_selection import GroupShuffleSplit
@@ -299,7 +294,8 @@ class BaseConformal(BaseOneEstimator):
         Raises
         ------
         ValueError
-            If several folds, or the out-of-bag errors of the forest that method="auto" fits, were used for calibration.
+            If several folds, likelihood ratios, or the out-of-bag errors of the forest that method="auto" fits, were
+            used for calibration.
 
         References
         ----------
@@ -343,6 +339,10 @@ class BaseConformal(BaseOneEstimator):
             raise ValueError(
                 f"cv must hold out a single set of rows to update the model; got several folds from {self.cv!r}. Use "
                 "cv=[(train, test)] with the last rows as test, or cv='oob'."
+            )
+        if self._conditions.has_ratios:
+            raise ValueError(
+                "likelihood_ratio must be None in fit to update the model, which adapts to a covariate shift itself."
             )
         if self._error_forest is not None and self.cv is not None:
             raise ValueError(

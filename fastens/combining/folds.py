@@ -47,7 +47,7 @@ from fastens.monitoring.callbacks import announce
 from fastens.params.rules import FLAG, whole
 from fastens.table.memory import VALUES_FOR_ALL_THREADS
 from fastens.table.parts import as_numbers, read_table, take_columns, take_rows, with_fixed_dtypes
-from fastens.table.training_data import columns_of_labels, split_of_rows, warn_of_duplicates
+from fastens.table.training_data import labels_of, split_of_rows, warn_of_duplicates
 from fastens.tree_model.explanations import Explanation, for_shap
 from fastens.tree_model.saving import SavedEnsemble
 from fastens.tree_model.tree_model import TreeModel
@@ -72,14 +72,6 @@ def split_targets(response: Array, classes: Any) -> list[Array]:
         np.concatenate([1 - part, part], axis=-1) if len(target_classes) == 2 else part
         for part, target_classes in parts
     ]
-
-
-def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
-    """Return the labels of class indices, (n_rows,) or (n_rows, n_targets)."""
-    index = index.astype(np.intp)
-    if not isinstance(classes, list):
-        return classes[index]
-    return columns_of_labels(target_classes[indices] for target_classes, indices in zip(classes, index.T, strict=True))
 
 
 def places_in(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:

@@ -31,7 +31,6 @@ from fastens.combining.folds import (
     make_folds,
 )
 from fastens.combining.responses import (
-    DOCS,
     KNOWN_METADATA,
     LEVELS,
     MEMBERS,
@@ -55,7 +54,7 @@ from fastens.forests.random_forest import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from fastens.params.docstrings import Docs
+from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, described
 from fastens.params.options import Growth
 from fastens.params.rules import rows_of
 from fastens.params.types import Folds, RandomState
@@ -108,9 +107,90 @@ class BaseMembers(BaseFastens):
 
     Subclasses have the parameters `estimators`, `columns`, `cv`, `n_jobs` and `random_state`, and implement
     `_fit_data`.
+
+    Parameters
+    ----------
+    estimators : list of (name, estimator) or None
+        The members, from fastens or any library with scikit-learn's interface; "drop" instead of an estimator leaves
+        the member out. If None, the members are gradient boosting, a random forest and extremely randomised trees.
+    final_estimator : estimator, "linear", "boosting" or None
+        The estimator that combines the predictions. "linear" is logistic regression on log-odds, or ridge regression
+        for regression; "boosting" is gradient boosting. If None, "linear" is used, or "boosting" with `passthrough`.
+    levels : list of lists of (name, estimator) or None
+        The members of each level, used instead of `estimators`. Each level is trained on the out-of-fold predictions of
+        the previous level.
+    prior : array of shape (n_members,) or None
+        Prior probability of each member, up to a factor. If None, the prior is uniform.
+    noise : float, pair of floats or None
+        If None, members predict probabilities. If a number, members vote and are wrong with this probability, with
+        every other class equally likely; with 0, only members that make no mistakes remain. If a pair (a, b), each
+        member has an unknown error probability with the prior Beta(a, b).
+    temperature : float
+        The likelihood is raised to the power 1 / temperature. Values above 1 reduce its influence.
+    prefit : bool
+        If True, the members are already fitted. `fit` then only learns the classes, and the weights if they are
+        learned.
+    cv : int, "content", splitter, list of (train, test) or None
+        The folds. If None, 5 folds of consecutive rows are used, stratified for classification with one target.
+        "content" draws folds by a hash of the rows: they do not depend on the order of the table, and duplicates share
+        a fold. It draws 5 folds, or 4 if weights are learned and ``refit=True``.
+    stack_method : {"auto", "predict_proba", "decision_function", "predict"}
+        The method of the members to use. "auto" selects the first of these that a member has.
+    passthrough : bool
+        If True, later levels and the final estimator also receive the columns of X (cascade).
+    max_layers : int
+        Maximum number of layers.
+    n_iter_no_change : int
+        Number of layers without improvement after which training stops; the layers up to the best one are kept.
+    tol : float
+        Minimum decrease of the validation loss that counts as an improvement.
+    inputs_from : {"last", "all"}
+        Levels whose predictions a later level receives: "last" is the previous level, "all" is all previous levels.
+        With "all", the columns of X and one member in each level, every model receives the predictions of all models
+        before it (cascade stacking).
+    refit : bool
+        If False, the models of the folds are kept and their predictions averaged. If True, each member is also fitted
+        on all rows and only that model predicts, as in scikit-learn. This makes `fit` slower and `predict` faster.
+        Members whose learned weight is 0 are not fitted again and keep the model of one fold.
+    columns : dict of str to columns or None
+        Columns that each member uses, by member name: column names, indices or a mask. With several levels, this
+        applies to the first one.
+    warm_start : bool
+        If True, members that an earlier `fit` on the same rows has finished are reused if their parameters are
+        unchanged.
+    verbose : int or bool
+        If True or above 0, the duration of each fit of a member is logged to the logger "fastens".
+    calibration_fraction : float
+        Fraction of the rows, or groups, that are held out if ``cv=None``.
+    time_limit : float or None
+        Number of seconds after which `fit` starts no further fit of a member, if weights are learned. Members are
+        fitted in order. A member that is not finished in time is left out, except that the first member keeps the fits
+        that it has completed; boosting stops between rounds. With ``refit=True``, the members with the largest weights
+        are fitted on all rows in the remaining time, and the others keep the models of the folds. If None, the time is
+        not limited.
+    random_state : int, RandomState or None
+        Seeds the members whose `random_state` is None.
+    n_jobs : int or None
+        Number of threads; the result does not depend on it. Small fits run in parallel with one thread each; large fits
+        of fastens estimators run one after another with all threads.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The sorted class labels.
+    estimators_, named_estimators_ : list, Bunch
+        The fitted members; if the models of several folds are kept, a list of models for each member.
+    final_estimator_ : estimator
+        The fitted final estimator.
+    oof_predictions_ : dict of str to array of shape (n_samples, n_outputs)
+        Out-of-fold predictions of each member for the training rows; NaN for rows without a prediction.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Column names, if X has any.
     """
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = WEIGHT_TYPE_DOCS | described(__doc__)
     _compares_weights = True
     # The attribute that `_fit_data` sets last.
     _learned: ClassVar[str] = "_members"
@@ -124,8 +204,6 @@ class BaseMembers(BaseFastens):
     _names_members: ClassVar[bool] = True
     # Number of targets of a regressor.
     _n_targets: int = 1
-    n_features_in_: int
-    feature_names_in_: NDArray[np.object_]
     estimators: Any
     levels: Any
     columns: Mapping[str, Any] | None
@@ -253,8 +331,7 @@ class BaseMembers(BaseFastens):
         if not self._is_weighted_sum:
             raise ValueError(
                 "predictions must be weighted sums of the members' predictions to be explained; predictions of "
-                f"{type(self).__name__} are not. Explain the members, or use "
-                "sklearn.inspection.permutation_importance."
+                f"{type(self).__name__} are not. Explain the members, or use sklearn.inspection.permutation_importance."
             )
         with rows_of("background"):
             others = None if background is None else self._check_table(background)

@@ -32,12 +32,10 @@ from fastens.engine.threads import ThreadPool, limited_threads
 from fastens.engine.whole import are_copies
 from fastens.library_threads import limited_libraries
 from fastens.modelfile.saving import SavedEstimator
-from fastens.params.docstrings import WEIGHT_TYPE_DOCS, entries
 from fastens.params.foreign_names import hint
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
+from fastens.params.rules import FLAG, NONE, Rule, instance, one_of, whole
 from fastens.table.columns.numbers import unmasked
 from fastens.table.training_data import AUTO, FREQUENCY, IMPORTANCE
-from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 
 NamedMembers = list[tuple[str, Any]]
 PREFIT = "prefit"
@@ -56,14 +54,7 @@ LEVELS = Rule(
     "a list of levels, each a list of (name, estimator) pairs",
     lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(MEMBERS.holds(item) for item in value),
 )
-# Rules for every ensemble, for ensembles of named members, and for ensembles whose members may use a subset of columns.
-COMMON_RULES = {
-    "cv": ANYTHING,
-    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
-    "n_jobs": ANYTHING,
-}
-NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
-RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict that maps names of members to columns") | NONE}
+COLUMNS = instance(Mapping, "a dict that maps names of members to columns") | NONE
 # For estimators that do not accept cv="prefit".
 CV = (
     Rule(
@@ -80,113 +71,8 @@ CV = (
     | NONE
 )
 VERBOSE = FLAG | whole(0)
-LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
+INPUTS = one_of(LAST, ALL)
 
-DOCS = WEIGHT_TYPE_DOCS | entries("""\
-estimators : list of (name, estimator) or None
-    The members, from fastens or any library with scikit-learn's interface; "drop" instead of an estimator leaves the
-    member out. If None, the members are gradient boosting, a random forest and extremely randomised trees.
-final_estimator : estimator, "linear", "boosting" or None
-    The estimator that combines the predictions. "linear" is logistic regression on log-odds, or ridge regression for
-    regression; "boosting" is gradient boosting. If None, "linear" is used, or "boosting" with `passthrough`.
-levels : list of lists of (name, estimator) or None
-    The members of each level, used instead of `estimators`. Each level is trained on the out-of-fold predictions of the
-    previous level.
-prior : array of shape (n_members,) or None
-    Prior probability of each member, up to a factor. If None, the prior is uniform.
-noise : float, pair of floats or None
-    If None, members predict probabilities. If a number, members vote and are wrong with this probability, with every
-    other class equally likely; with 0, only members that make no mistakes remain. If a pair (a, b), each member has an
-    unknown error probability with the prior Beta(a, b).
-temperature : float
-    The likelihood is raised to the power 1 / temperature. Values above 1 reduce its influence.
-prefit : bool
-    If True, the members are already fitted. `fit` then only learns the classes, and the weights if they are learned.
-cv : int, "content", splitter, list of (train, test) or None
-    The folds. If None, 5 folds of consecutive rows are used, stratified for classification with one target. "content"
-    draws folds by a hash of the rows: they do not depend on the order of the table, and duplicates share a fold. It
-    draws 5 folds, or 4 if weights are learned and ``refit=True``.
-stack_method : {"auto", "predict_proba", "decision_function", "predict"}
-    The method of the members to use. "auto" selects the first of these that a member has.
-passthrough : bool
-    If True, later levels and the final estimator also receive the columns of X (cascade).
-max_layers : int
-    Maximum number of layers.
-n_iter_no_change : int
-    Number of layers without improvement after which training stops; the layers up to the best one are kept.
-tol : float
-    Minimum decrease of the validation loss that counts as an improvement.
-inputs_from : {"last", "all"}
-    Levels whose predictions a later level receives: "last" is the previous level, "all" is all previous levels. With
-    "all", the columns of X and one member in each level, every model receives the predictions of all models before it
-    (cascade stacking).
-refit : bool
-    If False, the models of the folds are kept and their predictions averaged. If True, each member is also fitted on
-    all rows and only that model predicts, as in scikit-learn. This makes `fit` slower and `predict` faster. Members
-    whose learned weight is 0 are not fitted again and keep the model of one fold.
-columns : dict of str to columns or None
-    Columns that each member uses, by member name: column names, indices or a mask. With several levels, this applies to
-    the first one.
-warm_start : bool
-    If True, members that an earlier `fit` on the same rows has finished are reused if their parameters are unchanged.
-verbose : int or bool
-    If True or above 0, the duration of each fit of a member is logged to the logger "fastens".
-calibration_fraction : float
-    Fraction of the rows, or groups, that are held out if ``cv=None``.
-time_limit : float or None
-    Number of seconds after which `fit` starts no further fit of a member, if weights are learned. Members are fitted in
-    order. A member that is not finished in time is left out, except that the first member keeps the fits that it has
-    completed; boosting stops between rounds. With ``refit=True``, the members with the largest weights are fitted on
-    all rows in the remaining time, and the others keep the models of the folds. If None, the time is not limited.
-random_state : int, RandomState or None
-    Seeds the members whose `random_state` is None.
-n_jobs : int or None
-    Number of threads; the result does not depend on it. Small fits run in parallel with one thread each; large fits of
-    fastens estimators run one after another with all threads.
-classes_ : array of shape (n_classes,)
-    The sorted class labels.
-estimators_, named_estimators_ : list, Bunch
-    The fitted members; if the models of several folds are kept, a list of models for each member.
-final_estimator_ : estimator
-    The fitted final estimator.
-oof_predictions_ : dict of str to array of shape (n_samples, n_outputs)
-    Out-of-fold predictions of each member for the training rows; NaN for rows without a prediction.
-n_features_in_ : int
-    Number of columns.
-feature_names_in_ : array of shape (n_features_in_,)
-    Column names, if X has any.
-""")
-BAGGING_DOCS = TREE_DOCS | entries("""\
-n_estimators : int
-    Number of members.
-max_samples : int, float or None
-    Number or fraction of rows drawn for each member. If None, it is the number of rows of X.
-max_features : int, float, "sqrt", "log2" or None
-    Number or fraction of columns drawn for each member. If None, or a number above the number of columns, all columns
-    are used.
-bootstrap : bool
-    If True, draw rows with replacement, with probabilities proportional to their weights.
-bootstrap_features : bool
-    If True, draw columns with replacement; a column drawn twice counts once.
-sampling : {"auto", "weights", "rows"}
-    How a member receives its bag. "weights" passes each row once, with the number of its draws as weight. "rows" passes
-    each row as often as it was drawn; more than ten million copies, which large weights may cause, raise ValueError.
-    "auto" uses weights if the estimator's `fit` accepts them.
-warm_start : bool
-    If True, `fit` adds members to the existing ones; with the same rows, the result equals fitting all members at once.
-    If the rows or the sampling have changed, ``oob_score=False`` is required and the bags are unavailable.
-verbose : int or bool
-    If True or above 0, the duration of each member's fit is logged. fastens decision trees are grown together, so
-    nothing is logged for them.
-random_state : int, RandomState or None
-    Determines the bags and seeds the members.
-n_jobs : int or None
-    Number of threads; the result does not depend on it.
-oob_score_ : float
-    Score of the mean out-of-bag responses, if `oob_score` is set.
-oob_scores_ : array of shape (n_estimators,)
-    Score of each member on the rows outside its bag, if `oob_score` is set; NaN if there are none.
-""")
 
 KNOWN_METADATA = ("sample_weight", "groups", "X_val", "y_val")
 

@@ -162,15 +162,12 @@ class LogisticStacker(BaseClassifier, _Columns):
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return log-odds of the second class, (n_samples,), or a score for each class, (n_samples, n_classes)."""
-        raw = self._scores(X)
+        raw = self._sums(X, self.coef_)
         return raw[:, 0] if raw.shape[1] == 1 else raw
-
-    def _scores(self, X: ArrayLike) -> Array:
-        return self._sums(X, self.coef_)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each class, shape (n_samples, n_classes)."""
-        raw = self._scores(X)
+        raw = self._sums(X, self.coef_)
         if len(self.classes_) != 2:
             return softmax(raw, axis=1)  # 1 for a single class
         return np.hstack([expit(-raw), expit(raw)])

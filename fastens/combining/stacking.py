@@ -37,7 +37,6 @@ from fastens.combining.folds import (
     fit_level,
     fit_member,
     known_rows,
-    labels_of,
     members_from_arrays,
     members_to_arrays,
     n_columns,
@@ -49,11 +48,11 @@ from fastens.combining.folds import (
 from fastens.combining.members import BaseMembers, is_dropped
 from fastens.combining.responses import (
     ALL,
-    DOCS,
-    LEVEL_RULES,
+    COLUMNS,
+    INPUTS,
     LEVELS,
+    MEMBERS,
     METHODS,
-    RULES,
     VERBOSE,
     MemberError,
     NamedMembers,
@@ -70,16 +69,16 @@ from fastens.combining.responses import (
 from fastens.combining.stackers import LogisticStacker, RidgeStacker
 from fastens.engine.threads import resolve_n_jobs
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, nested_arrays, nested_model
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import FLAG, NONE, Rule, one_of, parameter
+from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter
 from fastens.params.types import Folds, RandomState
 from fastens.rollback import keep_partial
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
 from fastens.table.parts import hstack, in_one
 from fastens.table.tables import is_frame
-from fastens.table.training_data import WEIGHT_TYPE
+from fastens.table.training_data import WEIGHT_TYPE, labels_of
 
 Array = NDArray[np.float64]
 
@@ -165,13 +164,6 @@ class BaseLevels(BaseMembers):
 _FINAL = "final_estimator"
 
 STACKERS = ("linear", "boosting")
-STACKING_DOCS = entries("""\
-cv : int, splitter, list of (train, test), "prefit" or None
-    The folds. If None, 5 folds are used, stratified for classification with one target. "prefit" means that the members
-    are already fitted, on other rows.
-random_state : int, RandomState or None
-    Seeds the members and the final estimator, if their `random_state` is None.
-""")
 
 FoldFits = dict[tuple[str, int], FoldFit]
 
@@ -250,12 +242,21 @@ def _data_of_final(data: MemberData) -> MemberData:
 @transforms_streams
 @with_parameters
 class BaseStacking(TransformerMixin, BaseLevels):
-    """Base class of the stacking classifier and regressor."""
+    """Base class of the stacking classifier and regressor.
+
+    Parameters
+    ----------
+    cv : int, splitter, list of (train, test), "prefit" or None
+        The folds. If None, 5 folds are used, stratified for classification with one target. "prefit" means that the
+        members are already fitted, on other rows.
+    random_state : int, RandomState or None
+        Seeds the members and the final estimator, if their `random_state` is None.
+    """
 
     _learned: ClassVar[str] = "final_estimator_"
-    _docs: ClassVar[Docs] = {**DOCS, **STACKING_DOCS}
+    _docs: ClassVar[Docs] = BaseLevels._docs | described(__doc__)
 
-    estimators: NamedMembers | None = parameter(RULES["estimators"], default=None, kw_only=False)
+    estimators: NamedMembers | None = parameter(MEMBERS | NONE, default=None, kw_only=False)
     final_estimator: BaseEstimator | None = parameter(
         Rule("an estimator", lambda value: hasattr(value, "fit") and not isinstance(value, type))
         | one_of(*STACKERS)
@@ -264,16 +265,16 @@ class BaseStacking(TransformerMixin, BaseLevels):
         kw_only=False,
     )
     levels: list[NamedMembers] | None = parameter(LEVELS | NONE, default=None)
-    cv: Folds = parameter(RULES["cv"], default=None)
+    cv: Folds = parameter(ANYTHING, default=None)
     passthrough: bool = parameter(FLAG, default=False)
-    inputs_from: str = parameter(LEVEL_RULES["inputs_from"], default="last")
-    refit: bool = parameter(LEVEL_RULES["refit"], default=False)
-    columns: Mapping[str, Any] | None = parameter(RULES["columns"], default=None)
+    inputs_from: str = parameter(INPUTS, default="last")
+    refit: bool = parameter(FLAG, default=False)
+    columns: Mapping[str, Any] | None = parameter(COLUMNS, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool = parameter(VERBOSE, default=False)
-    random_state: RandomState = parameter(RULES["random_state"], default=None)
-    n_jobs: int | None = parameter(RULES["n_jobs"], default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     final_estimator_: Any = field(init=False)
     oof_predictions_: dict[str, Array] = field(init=False)
@@ -307,12 +308,8 @@ class BaseStacking(TransformerMixin, BaseLevels):
             self._fit_levels(specs, progress, rows)
         except BaseException as error:
             if isinstance(error, MemberError):
-                error.args = (
-                    (
-                        f"{error} The fits that were done are kept for another fit on the same rows with "
-                        f"warm_start=True: {progress.describe()}."
-                    ),
-                )
+                kept = f"kept for another fit on the same rows with warm_start=True: {progress.describe()}."
+                error.args = (f"{error} The fits that were done are {kept}",)
             self._finished = progress.finished()
             keep_partial(self, error, "_finished")
             raise

@@ -20,7 +20,10 @@ cdef struct Folds:
 cdef inline int64_t n_below(
     const double* values, int64_t first, int64_t last, double center, double scale, double limit, bint or_at
 ) noexcept nogil:
-    # Return the end of the scores whose sum is below the limit (or equal to it if `or_at` is set), by bisection.
+    """Return the first of ascending `values`, from first to last, whose center + scale * value reaches the limit.
+
+    With `or_at`, values that equal the limit count as below it.
+    """
     cdef int64_t middle
     cdef double reached
     while first < last:
@@ -34,6 +37,7 @@ cdef inline int64_t n_below(
 
 
 cdef inline Py_ssize_t widest(const int64_t* low, const int64_t* high, Py_ssize_t n) noexcept nogil:
+    """Return the index of the longest of n ranges."""
     cdef Py_ssize_t k, found = 0
     for k in range(1, n):
         if high[k] - low[k] > high[found] - low[found]:
@@ -44,8 +48,9 @@ cdef inline Py_ssize_t widest(const int64_t* low, const int64_t* high, Py_ssize_
 cdef double upper_end(
     const Folds* folds, const double* centers, const double* scales, double needed, int64_t* work
 ) noexcept nogil:
-    # Return the smallest sum with enough weight at or below it. Sums before `low` are too small, and sums from `high`
-    # on are not smaller than the best sum so far. The sums in between are tried until none is left.
+    """Return the smallest center + scale * score over all folds with a weight of at least `needed` at or below it."""
+    # Sums before `low` are too small, and sums from `high` on are not smaller than the best sum so far. The sums in
+    # between are tried until none is left.
     cdef Py_ssize_t n = folds.n_folds, k, tried
     cdef int64_t* low = work
     cdef int64_t* high = work + n
@@ -91,6 +96,7 @@ cdef struct Ends:
 
 
 cdef void ends_of_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Compute the upper ends of a block of rows."""
     cdef const Ends* ends = <const Ends*> job
     cdef Py_ssize_t i, at
     for i in range(block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, ends.n_rows)):

@@ -150,7 +150,7 @@ class HeldOut:
 
     @classmethod
     def errors(cls, predicted: Array, y: Array, scale: Array, weight: Array | None, **by: Any) -> HeldOut:
-        """Create from predictions of shape (n_rows, n_columns): prediction minus target, divided by the row's scale."""
+        """Create from predictions of shape (n_rows, n_columns); scores are (prediction - target) / scale of the row."""
         return cls((predicted - y[:, None]) / scale[:, None], np.ones(len(y)) if weight is None else weight, **by)
 
     def raw(self, columns: tuple[int, int] | None = None) -> Array:
@@ -176,13 +176,14 @@ class HeldOut:
         return self._cached[key]
 
     def slid(self, new: HeldOut) -> HeldOut:
-        """Return these rows without the first ones, followed by as many new rows."""
+        """Return the window moved by one batch: without the oldest rows, followed by the new ones."""
         n_rows = len(self.weight)
         pairs = zip(self._fields().values(), new._fields().values(), strict=True)
         joined: Any = dict(zip(self._fields(), (np.concatenate(pair)[-n_rows:] for pair in pairs), strict=True))
         return HeldOut(**joined)
 
     def _fields(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the record by name, without those that are None."""
         return {name: value for name, value in vars(self).items() if name != "_cached" and value is not None}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -215,7 +216,7 @@ class RowConditions:
     ratio: Array | None = None
 
     def take(self, rows: NDArray[Any]) -> RowConditions:
-        """Return the conditions of some of the rows."""
+        """Return the conditions of the rows with these indices."""
         return RowConditions(*(None if each is None else each[rows] for each in (self.group, self.ratio)))
 
     def parts(self) -> Iterator[tuple[int | None, Any, Any]]:
@@ -243,6 +244,8 @@ class Conditions:
         codes, labels = (None, None) if group is None else _factorized(_column(X, group), n_rows)
         column = group if isinstance(group, str) else None
         rows = RowConditions(codes, _checked_ratio(likelihood_ratio, n_rows))
+        if rows.ratio is not None and not rows.ratio.any():
+            raise ValueError("likelihood_ratio must have a positive sum; all its values are 0.")
         return cls(labels, column, rows.ratio is not None), rows
 
     def of_rows(self, X: Any, n_rows: int, group: Any, likelihood_ratio: Any) -> RowConditions:
@@ -315,6 +318,7 @@ class Conditions:
 
 
 def _column(X: Any, group: Any) -> Any:
+    """Return the group labels: the named column of X if `group` is a string, otherwise `group` itself."""
     return unmasked(split_columns(X, group=group)[1] if isinstance(group, str) else group, "group")
 
 
@@ -331,6 +335,7 @@ def _factorized(group: NDArray[Any], n_rows: int) -> tuple[NDArray[np.intp], lis
 
 
 def _checked_ratio(likelihood_ratio: Any, n_rows: int) -> Array | None:
+    """Return the likelihood ratios as an array, or None; raise ValueError if they are invalid."""
     if likelihood_ratio is None:
         return None
     ratios = numbers_in(likelihood_ratio, "likelihood_ratio")

@@ -6,7 +6,6 @@ are exact, so a restart does not change the model: the result is bit-identical.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fastens.distributed.rank_fit import BY_ROW, FitProgress, FitTask, SpreadTable, fitted_state, unfitted_clone
+from fastens.distributed.rank_fit import (
+    BY_ROW,
+    FitProgress,
+    FitTask,
+    SpreadTable,
+    as_file,
+    fitted_state,
+    unfitted_clone,
+)
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
 from fastens.modelfile.storage import load_model
@@ -182,10 +189,8 @@ class _Leader:
         if self._checkpoint is None:
             error.add_note("There was no checkpoint yet.")
             return
-        with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
-            path = Path(folder) / "model"
-            path.write_bytes(self._checkpoint)
-            kind = type(self._model)
+        kind = type(self._model)
+        with as_file(self._checkpoint) as path:
             restored = load_model(path, {kind.__name__: kind}.get, kind.__name__)
         _take(self._model, fitted_state(restored))
         error.add_note(

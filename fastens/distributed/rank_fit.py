@@ -165,7 +165,7 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
         if hasattr(model, "callbacks"):
             model.callbacks = [_Relay(task, comm, watcher)]
         try:
-            with _as_file(task.checkpoint) as path, model._over(comm):
+            with nullcontext() if task.checkpoint is None else as_file(task.checkpoint) as path, model._over(comm):
                 model.fit(**arguments, **({} if path is None else {"resume": path}))
         except (TypeError, ValueError) as error:
             raise _located(error, model, arguments, places) from None
@@ -366,10 +366,8 @@ def as_bytes(model: Any) -> bytes | None:
 
 
 @contextmanager
-def _as_file(content: bytes | None) -> Iterator[str | None]:
-    if content is None:
-        yield None
-        return
+def as_file(content: bytes) -> Iterator[str]:
+    """Yield the path of a temporary file with this content."""
     with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
         path = os.path.join(folder, "model")
         Path(path).write_bytes(content)

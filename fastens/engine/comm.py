@@ -108,6 +108,23 @@ def max_floats(comm: Comm, *numbers: float) -> list[float]:
     return maxima
 
 
+def widest_ranges(comm: Comm, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the elementwise minima of `low` and the maxima of `high` over all ranks, shape (2, n).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> widest_ranges(LOCAL, np.array([1.0]), np.array([2.0])).tolist()
+    [[1.0], [2.0]]
+    """
+    if comm.size == 1:
+        return np.stack([low, high])
+    keys = ordered_bits(np.stack([-low, high]))
+    comm.allreduce_max(keys)
+    maxima = floats_of_bits(keys)
+    return np.stack([-maxima[0], maxima[1]])
+
+
 def is_any(comm: Comm, answer: bool) -> bool:
     """Return True if the argument is true on any rank."""
     if comm.size == 1:

@@ -40,17 +40,10 @@ FASTENS_INLINE double exact_exp(double x)
     r = high - low;
     lost = (high - r) - low;
     q = 1.0 / 6227020800.0;
-    q = q * r + 1.0 / 479001600.0;
-    q = q * r + 1.0 / 39916800.0;
-    q = q * r + 1.0 / 3628800.0;
-    q = q * r + 1.0 / 362880.0;
-    q = q * r + 1.0 / 40320.0;
-    q = q * r + 1.0 / 5040.0;
-    q = q * r + 1.0 / 720.0;
-    q = q * r + 1.0 / 120.0;
-    q = q * r + 1.0 / 24.0;
-    q = q * r + 1.0 / 6.0;
-    q = q * r + 0.5;
+    q = ((q * r + 1.0 / 479001600.0) * r + 1.0 / 39916800.0) * r + 1.0 / 3628800.0;
+    q = ((q * r + 1.0 / 362880.0) * r + 1.0 / 40320.0) * r + 1.0 / 5040.0;
+    q = ((q * r + 1.0 / 720.0) * r + 1.0 / 120.0) * r + 1.0 / 24.0;
+    q = (q * r + 1.0 / 6.0) * r + 0.5;
     half = (k * 0.5 + shift) - shift;
     return (1.0 + (r + (lost + r * r * q))) * power_of_2(half) * power_of_2(k - half);
 }
@@ -78,15 +71,9 @@ FASTENS_INLINE double exact_log(double x)
     s = f / (2.0 + f);
     z = s * s;
     R = 2.0 / 23.0;
-    R = R * z + 2.0 / 21.0;
-    R = R * z + 2.0 / 19.0;
-    R = R * z + 2.0 / 17.0;
-    R = R * z + 2.0 / 15.0;
-    R = R * z + 2.0 / 13.0;
-    R = R * z + 2.0 / 11.0;
-    R = R * z + 2.0 / 9.0;
-    R = R * z + 2.0 / 7.0;
-    R = R * z + 2.0 / 5.0;
+    R = ((R * z + 2.0 / 21.0) * z + 2.0 / 19.0) * z + 2.0 / 17.0;
+    R = ((R * z + 2.0 / 15.0) * z + 2.0 / 13.0) * z + 2.0 / 11.0;
+    R = ((R * z + 2.0 / 9.0) * z + 2.0 / 7.0) * z + 2.0 / 5.0;
     R = R * z + 2.0 / 3.0;
     R = R * z;
     square = 0.5 * f * f;
@@ -118,14 +105,9 @@ enum { STIRLING_FROM = 8, EXACT_FACTORIALS = 19 };
 FASTENS_INLINE double rest_of_stirling(double x)
 {
     double z = 1.0 / (x * x), series = 43867.0 / 244188.0;
-    series = series * z - 3617.0 / 122400.0;
-    series = series * z + 1.0 / 156.0;
-    series = series * z - 691.0 / 360360.0;
-    series = series * z + 1.0 / 1188.0;
-    series = series * z - 1.0 / 1680.0;
-    series = series * z + 1.0 / 1260.0;
-    series = series * z - 1.0 / 360.0;
-    series = series * z + 1.0 / 12.0;
+    series = ((series * z - 3617.0 / 122400.0) * z + 1.0 / 156.0) * z - 691.0 / 360360.0;
+    series = ((series * z + 1.0 / 1188.0) * z - 1.0 / 1680.0) * z + 1.0 / 1260.0;
+    series = (series * z - 1.0 / 360.0) * z + 1.0 / 12.0;
     return series / x;
 }
 
@@ -156,12 +138,8 @@ FASTENS_INLINE double exact_digamma(double x)
         steps += 1.0 / x;
     z = 1.0 / (x * x);
     series = 3617.0 / 8160.0;
-    series = series * z - 1.0 / 12.0;
-    series = series * z + 691.0 / 32760.0;
-    series = series * z - 1.0 / 132.0;
-    series = series * z + 1.0 / 240.0;
-    series = series * z - 1.0 / 252.0;
-    series = series * z + 1.0 / 120.0;
+    series = ((series * z - 1.0 / 12.0) * z + 691.0 / 32760.0) * z - 1.0 / 132.0;
+    series = ((series * z + 1.0 / 240.0) * z - 1.0 / 252.0) * z + 1.0 / 120.0;
     series = series * z - 1.0 / 12.0;
     return (exact_log(x) - 0.5 / x) + series * z - steps;
 }
@@ -176,12 +154,8 @@ FASTENS_INLINE double exact_trigamma(double x)
         steps += 1.0 / (x * x);
     z = 1.0 / (x * x);
     series = -3617.0 / 510.0;
-    series = series * z + 7.0 / 6.0;
-    series = series * z - 691.0 / 2730.0;
-    series = series * z + 5.0 / 66.0;
-    series = series * z - 1.0 / 30.0;
-    series = series * z + 1.0 / 42.0;
-    series = series * z - 1.0 / 30.0;
+    series = ((series * z + 7.0 / 6.0) * z - 691.0 / 2730.0) * z + 5.0 / 66.0;
+    series = ((series * z - 1.0 / 30.0) * z + 1.0 / 42.0) * z - 1.0 / 30.0;
     series = series * z + 1.0 / 6.0;
     return (1.0 + (0.5 + series / x) / x) / x + steps;
 }

@@ -4,7 +4,7 @@ from libc.math cimport NAN
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
-from fastens.engine.structs cimport float32_t, float64_t, int32_t, value_t
+from fastens.engine.structs cimport float32_t, float64_t, int32_t, uint8_t, uint16_t, value_t
 
 cdef extern from *:
     """
@@ -41,6 +41,10 @@ cdef inline float64_t value_at(const Values* X, Py_ssize_t row, Py_ssize_t colum
     if X.value_size == sizeof(float32_t):
         return (<const float32_t*> X.x)[place]
     return (<const float64_t*> X.x)[place]
+
+
+cdef inline uint16_t code_at(const void* codes, int32_t code_size, Py_ssize_t place) noexcept nogil:
+    return (<const uint8_t*> codes)[place] if code_size == 1 else (<const uint16_t*> codes)[place]
 
 
 cdef inline uint64_t bits_of(float64_t value) noexcept nogil:

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import Any, Self, TypeVar, overload
 
@@ -149,7 +149,7 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
     """Call a function for each item in several threads; the function should release the GIL most of the time.
 
     If several calls fail, the error of the first item in order is raised. After Ctrl-C, calls that have already started
-    are not waited for.
+    are not waited for. If the system cannot start more threads, the running ones do all the work.
     """
     n_others = min(n_threads, len(items)) - 1
     if n_others < 1:
@@ -158,9 +158,12 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
         return
     waiting = deque(enumerate(items))
     errors: dict[int, Exception] = {}
+    others: list[Future[Any]] = []
     pool = ThreadPool(n_others)
     try:
-        others = [pool.submit(_do_items, function, waiting, errors) for _ in range(n_others)]
+        with suppress(RuntimeError):
+            while len(others) < n_others:
+                others.append(pool.submit(_do_items, function, waiting, errors))
         _do_items(function, waiting, errors)
         wait(others)
     finally:

@@ -142,10 +142,12 @@ def write(view: ModelView, *, name: str = "model") -> str:
 
 
 def _n_predicted(target: LinkedTarget) -> int:
+    """Return the number of doubles that the C function writes for a target: its predictions or probabilities."""
     return target.n_raw if target.classes is None else len(target.classes)
 
 
 def _comment(text: str) -> str:
+    """Return the text without characters that would end a C comment or are not ASCII."""
     return re.sub(r"[^ -~]|\*/|/\*|NAME|\\", "?", text)
 
 
@@ -156,7 +158,7 @@ def _text(value: Any) -> str:
     return f'"{"".join(characters)}"'.replace("NAME", 'N""AME')
 
 
-def _array(kind: str, name: str, values: Iterable[Any]) -> str:
+def _array(c_type: str, name: str, values: Iterable[Any]) -> str:
     """Return an array definition; an empty array gets a 0 because C has no empty arrays."""
     lines, line = [], "   "
     for value in [*values] or [0]:
@@ -165,10 +167,11 @@ def _array(kind: str, name: str, values: Iterable[Any]) -> str:
             lines.append(line)
             line = "   "
         line += text
-    return f"static const {kind} NAME_{name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
+    return f"static const {c_type} NAME_{name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
 
 
 def _number(value: float) -> str:
+    """Return a C literal of a double, which may be infinite."""
     return repr(value) if np.isfinite(value) else ("-" if value < 0 else "") + "INFINITY"
 
 
@@ -217,12 +220,14 @@ def _tables(view: ModelView) -> Iterable[str]:
 
 
 def _link(target: LinkedTarget) -> str:
+    """Return the key in `_LINKS` of the C code that converts a target's raw predictions."""
     if target.link == "sigmoid" and target.classes is None:
         return "share"
     return "second share" if target.link == "shares" and target.n_raw == 1 else target.link
 
 
 def _predict(view: ModelView) -> str:
+    """Return the C function that computes the predictions of all targets."""
     lines = ["static inline void NAME_predict(const double *x, double *predicted)", "{", "    double raw[NAME_N_RAW];"]
     lines += ["    NAME_raw(x, raw);"]
     first = 0

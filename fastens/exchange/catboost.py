@@ -78,37 +78,40 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
     kind, options = str(function.get("type", "RMSE")), function.get("params") or {}
     class_params = info.get("class_params") or {}
     if kind in _CLASSES or (class_params and kind not in _NUMBERS):
-        return _classes(kind, class_params, n_outputs)
-    objective = _numbers(kind, options, n_outputs)
+        return _class_objective(kind, class_params, n_outputs)
+    objective = _number_objective(kind, options, n_outputs)
     if objective is None:
         raise refuse(f"the loss function {kind[:60]!r} cannot be read")
     return objective
 
 
-def _numbers(kind: str, options: dict[str, Any], n_outputs: int) -> Objective | None:
-    """Return the objective of a regression, survival or ranking model."""
-    if kind in _LEVELS:
+def _number_objective(loss_name: str, options: dict[str, Any], n_outputs: int) -> Objective | None:
+    """Return the objective of a regression, survival or ranking model; `loss_name` is CatBoost's name of the loss."""
+    if loss_name in _LEVELS:
         levels = [number(level, "alpha") for level in str(options.get("alpha", "0.5")).split(",")]
-        return Objective(REGRESSOR, {"loss": _LEVELS[kind], "quantile": levels[0] if len(levels) == 1 else levels})
-    if kind == "Tweedie":
-        return Objective(REGRESSOR, {"loss": TweedieLoss(variance_power=number(options.get("variance_power"), kind))})
-    if kind in _NUMBERS:
-        return Objective(REGRESSOR, {"loss": _NUMBERS[kind]}, n_targets=n_outputs)
-    if kind == "Cox":
+        return Objective(REGRESSOR, {"loss": _LEVELS[loss_name], "quantile": levels[0] if len(levels) == 1 else levels})
+    if loss_name == "Tweedie":
+        return Objective(
+            REGRESSOR, {"loss": TweedieLoss(variance_power=number(options.get("variance_power"), loss_name))}
+        )
+    if loss_name in _NUMBERS:
+        return Objective(REGRESSOR, {"loss": _NUMBERS[loss_name]}, n_targets=n_outputs)
+    if loss_name == "Cox":
         return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard())
-    return Objective(RANKER) if kind in _RANKING else None
+    return Objective(RANKER) if loss_name in _RANKING else None
 
 
-def _classes(kind: str, info: dict[str, Any], n_outputs: int) -> Objective:
-    if kind == "MultiLogloss":
+def _class_objective(loss_name: str, info: dict[str, Any], n_outputs: int) -> Objective:
+    """Return the objective of a classification model, with its labels; `loss_name` is CatBoost's name of the loss."""
+    if loss_name == "MultiLogloss":
         return Objective(CLASSIFIER, n_targets=n_outputs, classes=[np.arange(2)] * n_outputs)
     n_classes = 2 if n_outputs == 1 else n_outputs
     names = info.get("class_names") or list(range(n_classes))
-    if kind == "CrossEntropy" and not info.get("class_names"):
+    if loss_name == "CrossEntropy" and not info.get("class_names"):
         return Objective(REGRESSOR, {"loss": "cross_entropy"})
     if not isinstance(names, list) or len(names) != n_classes or len(set(map(str, names))) != n_classes:
         raise refuse(f"class_names must have {n_classes} different names; got {str(names)[:60]}")
-    loss = "one_vs_rest" if kind == "MultiClassOneVsAll" else "log_loss"
+    loss = "one_vs_rest" if loss_name == "MultiClassOneVsAll" else "log_loss"
     return Objective(CLASSIFIER, {"loss": loss}, classes=np.array(names))
 
 
@@ -190,6 +193,7 @@ class _Features:
         self._set_categories(categories, info.get("cat_features_hash") or [])
 
     def _set_categories(self, categories: list[Any], named: list[Any]) -> None:
+        """Set the categories of the columns, and the position of each category by its hash."""
         texts = {_signed(part(pair, "hash", int)): part(pair, "value", str) for pair in named}
         self.position: dict[int, dict[int, int]] = {}
         for feature in categories:
@@ -214,14 +218,16 @@ class _Features:
             return column, 0.0, True, np.array(others, dtype=np.int64)
         raise refuse(_ADVICE if kind == "OnlineCtr" else f"a split of the type {kind[:40]!r} cannot be read")
 
-    def _column(self, kind: str, split: dict[str, Any]) -> int:
-        key = kind, part(split, f"{kind}_feature_index", int)
+    def _column(self, feature_type: str, split: dict[str, Any]) -> int:
+        """Return the column of a split; `feature_type` is "float" or "cat"."""
+        key = feature_type, part(split, f"{feature_type}_feature_index", int)
         if key not in self.column:
-            raise refuse(f"{kind}_feature_index={key[1]} is not a feature of the model")
+            raise refuse(f"{feature_type}_feature_index={key[1]} is not a feature of the model")
         return self.column[key]
 
 
 def _signed(value: int) -> int:
+    """Return the low 32 bits of an integer as a signed integer."""
     low = value & 0xFFFFFFFF
     return low - (1 << 32) if low >> 31 else low
 

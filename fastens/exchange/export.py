@@ -377,6 +377,7 @@ def _column_of(model: Any) -> NDArray[np.intp]:
 
 
 def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[ModelColumn], factor: float) -> list[FlatTrees]:
+    """Return each tree of the ensemble with exported columns, and with leaf values multiplied by `factor`."""
     is_categorical = np.array([each.categories is not None for each in columns])
     column = np.where(trees.feature >= 0, _column_of(model)[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]

@@ -91,6 +91,7 @@ class ForeignEncoder(InputEncoder):
         return cls.of(encoder, conventions, number, absent=state["absent_is_missing"] is True)
 
     def _categories_in(self, table: Table, index: int) -> list[Any]:
+        """Return the categories of a column of the table; hashes become the values that have them."""
         categories = super()._categories_in(table, index)
         if self.conventions.get(index) != HASHED:
             return categories
@@ -99,6 +100,7 @@ class ForeignEncoder(InputEncoder):
         return [values.get(digest, category) for digest, category in zip(hashes, categories, strict=True)]
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
+        """Write the position of each value among the column's categories to `out`; `unseen` for others."""
         convention, categories = self.conventions.get(index), self.categories[index] or []
         is_array = table.names is None and getattr(table.arrays[index], "dtype", np.dtype(object)).kind in "biuf"
         if convention == TRUNCATED or (convention == ARRAY_CODES and is_array):
@@ -118,6 +120,7 @@ class ForeignEncoder(InputEncoder):
         return numbers
 
     def _changed(self, rows: Any) -> Any:
+        """Return the rows with NaN for all values that the other library treats as missing."""
         if not self.changes_numbers:
             return rows
         if sparse.issparse(rows) and self.absent_is_missing:
@@ -145,6 +148,7 @@ def _with_absent(X: Any, rows: Any, columns: Any) -> Floats:
 
 
 def _ascend(values: Any) -> bool:
+    """Return True if the values are integers below 2**53 in ascending order."""
     return all(type(value) is int and abs(value) < 2**53 for value in values) and sorted(values) == values
 
 
@@ -183,26 +187,31 @@ def city_hash(content: bytes) -> int:
 
 
 def _word(content: bytes, at: int, size: int = 8) -> int:
+    """Return `size` bytes from index `at` as a little-endian integer."""
     return int.from_bytes(content[at : at + size], "little")
 
 
 def _rotate(value: int, shift: int) -> int:
+    """Rotate a 64-bit integer to the right."""
     value &= _MASK
     return ((value >> shift) | (value << (64 - shift))) & _MASK if shift else value
 
 
 def _mix(value: int) -> int:
+    """Return the exclusive or of a 64-bit integer and its upper 17 bits (CityHash's ShiftMix)."""
     value &= _MASK
     return value ^ (value >> 47)
 
 
 def _join(low: int, high: int) -> int:
+    """Return a 64-bit hash of two 64-bit integers (CityHash's Hash128to64)."""
     a = _mix(((low ^ high) & _MASK) * _MULTIPLIER)
     b = _mix(((high ^ a) & _MASK) * _MULTIPLIER)
     return b * _MULTIPLIER & _MASK
 
 
 def _up_to_16(s: bytes, n: int) -> int:
+    """Return the hash of n <= 16 bytes."""
     if n > 8:
         a, b = _word(s, 0), _word(s, n - 8)
         return _join(a, _rotate(b + n, n)) ^ b
@@ -215,12 +224,14 @@ def _up_to_16(s: bytes, n: int) -> int:
 
 
 def _up_to_32(s: bytes, n: int) -> int:
+    """Return the hash of 17 to 32 bytes."""
     a, b, c, d = _word(s, 0) * _K1, _word(s, 8), _word(s, n - 8) * _K2, _word(s, n - 16) * _K0
     low = _rotate(a - b, 43) + _rotate(c, 30) + d
     return _join(low & _MASK, (a + _rotate(b ^ _K3, 20) - c + n) & _MASK)
 
 
 def _up_to_64(s: bytes, n: int) -> int:
+    """Return the hash of 33 to 64 bytes."""
     first = _sums(_word(s, 0) + (n + _word(s, n - 16)) * _K0, (_word(s, 8), _word(s, 16)), _word(s, 24))
     last = _sums(_word(s, 16) + _word(s, n - 32), (_word(s, n - 24), _word(s, n - 16)), _word(s, n - 8))
     mixed = _mix((first[0] + last[1]) * _K2 + (last[0] + first[1]) * _K0)
@@ -228,6 +239,7 @@ def _up_to_64(s: bytes, n: int) -> int:
 
 
 def _sums(a: int, middle: tuple[int, int], z: int) -> tuple[int, int]:
+    """Return the two sums that CityHash computes for half of 33 to 64 bytes."""
     b, c = _rotate(a + z, 52), _rotate(a, 37)
     a += middle[0]
     c += _rotate(a, 7)
@@ -236,6 +248,7 @@ def _sums(a: int, middle: tuple[int, int], z: int) -> tuple[int, int]:
 
 
 def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+    """Return a weak hash of 32 bytes from index `at`, seeded by a and b (WeakHashLen32WithSeeds)."""
     w, x, y, z = (_word(s, at + 8 * k) for k in range(4))
     a += w
     b = _rotate(b + a + z, 21)
@@ -246,6 +259,7 @@ def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
 
 
 def _longer(s: bytes, n: int) -> int:
+    """Return the hash of more than 64 bytes."""
     x, y, z = _word(s, 0), _word(s, n - 16) ^ _K1, _word(s, n - 56) ^ _K0
     v, w = _weak(s, n - 64, n, y), _weak(s, n - 32, n * _K1, _K0)
     z += _mix(v[1]) * _K1

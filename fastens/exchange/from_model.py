@@ -139,6 +139,7 @@ def from_model(
 
 
 def _reader(name: str) -> Any:
+    """Import and return a reader function from its name, "module.function"."""
     module, function = name.split(".")
     return getattr(import_module(f"fastens.exchange.{module}"), function)
 
@@ -232,6 +233,7 @@ def _set_noted(model: ForeignModel) -> None:
 
 
 def _set_classes(model: ForeignModel, note: dict[str, Any]) -> None:
+    """Set the class labels from the note, and turn the sum of trees into a forest if the exported model was one."""
     labels, objective = note.get("classes"), model.objective
     if labels is None or len(labels) != len(note["widths"]):
         return
@@ -388,17 +390,18 @@ def _are_two_of_softmax(objective: Objective, ensemble: TreeEnsemble) -> bool:
     return len(objective.classes) == ensemble.n_outputs == 2
 
 
-def without_fit(kind: type, n_rounds: int) -> dict[str, Any]:
-    """Return the other attributes that `fit` sets, for a model that was not fitted: no scores and no samples."""
-    if issubclass(kind, BaseForest):
+def without_fit(model_class: type, n_rounds: int) -> dict[str, Any]:
+    """Return placeholders for fitted attributes that an imported or merged model lacks, such as its scores."""
+    if issubclass(model_class, BaseForest):
         no_rows = {"_seed": 0, "_kept_rows": np.zeros(0, dtype=np.intp)}
         return no_rows | dict.fromkeys(("_bootstrap", "_out_of_bag", "_averaging"))
-    if issubclass(kind, IsolationForest):
+    if issubclass(model_class, IsolationForest):
         return {}
     return {"_seed": 0, "n_estimators_": n_rounds, "evals_result_": Evaluations()}
 
 
 def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
+    """Raise ModelFileError unless the trees match the number of outputs and form whole rounds."""
     if ensemble.n_outputs != n_outputs:
         raise refuse(
             f"the trees have {ensemble.n_outputs} raw predictions, but the objective and the classes imply {n_outputs}"

@@ -73,10 +73,12 @@ def objective_of(text: str, per_round: int) -> tuple[Objective, float]:
 
 
 def _tweedie(power: float) -> Any:
+    """Return the counterpart of a Tweedie objective: gamma loss for power 2, Poisson loss outside of 1 to 2."""
     return TweedieLoss(variance_power=power) if 1 < power < 2 else "gamma" if power == 2 else "poisson"
 
 
 def _several_or_ranking(name: str, text: str, options: Mapping[str, str], per_round: int) -> tuple[Objective, float]:
+    """Return the counterpart and the leaf factor of a multiclass, ranking or custom objective."""
     if name in ("multiclass", "multiclassova"):
         if options.get("num_class") != str(per_round):
             raise refuse(f"num_class must equal the trees per round, {per_round}; got {options.get('num_class')!r}")
@@ -92,6 +94,7 @@ def _several_or_ranking(name: str, text: str, options: Mapping[str, str], per_ro
 
 
 def _number(text: str) -> float:
+    """Return a positive number of an objective's options; raise ModelFileError for other texts."""
     if not re.fullmatch(r"[0-9.eE+-]{1,30}", text):
         raise refuse(f"an option of the objective must be a number; got {text[:40]!r}")
     try:
@@ -126,12 +129,12 @@ def read_lightgbm(text: str) -> ForeignModel:
     """
     header, blocks, tail = _sections(text)
     _check_sizes(header, blocks)
-    n_features = _whole(header, "max_feature_idx") + 1
+    n_features = _integer_field(header, "max_feature_idx") + 1
     names = header.get("feature_names", "").split(" ")
     infos = header.get("feature_infos", "").split(" ")
     if len(names) != n_features or len(infos) != n_features:
         raise refuse(f"feature_names and feature_infos must have {n_features} entries; got {len(names)}, {len(infos)}")
-    per_round = _whole(header, "num_tree_per_iteration", "num_class")
+    per_round = _integer_field(header, "num_tree_per_iteration", "num_class")
     if per_round < 1 or len(blocks) % per_round:
         raise refuse(f"{len(blocks)} trees cannot be divided into rounds of {per_round}")
     columns = ModelColumns(
@@ -192,6 +195,7 @@ def read_booster(booster: Any) -> ForeignModel:
 
 
 def _fields(block: str) -> dict[str, str]:
+    """Return the values of a section with lines `name=value`, by name."""
     pairs = [line.partition("=")[::2] for line in block.split("\n") if line]
     fields = dict(pairs)
     if len(fields) < len(pairs):
@@ -200,7 +204,7 @@ def _fields(block: str) -> dict[str, str]:
     return fields
 
 
-def _whole(fields: Mapping[str, str], *names: str) -> int:
+def _integer_field(fields: Mapping[str, str], *names: str) -> int:
     """Return the value of the first of these fields that is present, which must be an integer."""
     for name in names:
         if (text := fields.get(name)) is not None:
@@ -240,8 +244,8 @@ class _Trees:
             if first.strip() != str(number):
                 raise refuse(f"tree {number} must follow tree {number - 1}; got tree {first.strip()[:20]!r}")
             self._fields.append(_fields(rest))
-        n_leaves = [_whole(fields, "num_leaves") for fields in self._fields]
-        self.n_sets = [_whole(fields, "num_cat") for fields in self._fields]
+        n_leaves = [_integer_field(fields, "num_leaves") for fields in self._fields]
+        self.n_sets = [_integer_field(fields, "num_cat") for fields in self._fields]
         for number, (block, leaves, sets) in enumerate(zip(blocks, n_leaves, self.n_sets, strict=True)):
             if not 1 <= leaves <= len(block) or sets > len(block):
                 raise refuse(f"tree {number} must have the declared numbers of leaves and category sets")
@@ -258,9 +262,9 @@ class _Trees:
             self.roots + self.n_splits - np.cumsum(self.n_leaves) + self.n_leaves, self.n_leaves
         )
 
-    def numbers(self, name: str, kind: Any, sizes: NDArray[np.int64], *, needed: bool = False) -> NDArray[Any]:
+    def numbers(self, name: str, dtype: Any, sizes: NDArray[np.int64], *, needed: bool = False) -> NDArray[Any]:
         """Return the numbers of a field in all trees; absent fields are zeros unless they are needed."""
-        values, counts = _parsed([fields.get(name, "") for fields in self._fields], kind, name)
+        values, counts = _parse_numbers([fields.get(name, "") for fields in self._fields], dtype, name)
         if (counts == sizes).all():
             return values
         absent = np.flatnonzero((counts == 0) & (sizes > 0))
@@ -269,7 +273,7 @@ class _Trees:
         for count, size in zip(counts.tolist(), sizes.tolist(), strict=True):
             if count not in (0, size):
                 raise refuse(f"{name} must have {size} entries; got {count}")
-        out = np.zeros(sizes.sum(), dtype=kind)
+        out = np.zeros(sizes.sum(), dtype=dtype)
         out[np.repeat(counts > 0, sizes)] = values
         return out
 
@@ -319,19 +323,20 @@ class _Trees:
             self._add_lines(trees, tree)
         return trees
 
-    def _of_tree(self, tree: int, name: str, kind: Any, n: int) -> NDArray[Any]:
-        values, (count,) = _parsed([self._fields[tree].get(name, "")], kind, name)
+    def _numbers_of_tree(self, tree: int, name: str, dtype: Any, n: int) -> NDArray[Any]:
+        """Return the `n` numbers of a field of one tree; zeros if the field is absent."""
+        values, (count,) = _parse_numbers([self._fields[tree].get(name, "")], dtype, name)
         if count not in (0, n):
             raise refuse(f"{name} must have {n} entries; got {count}")
-        return values if count else np.zeros(n, dtype=kind)
+        return values if count else np.zeros(n, dtype=dtype)
 
     def _add_sets(self, trees: FlatTrees, tree: int) -> None:
         """Add the sets of categories that go left."""
         root, n_sets, fields = int(self.roots[tree]), self.n_sets[tree], self._fields[tree]
         nodes = root + np.flatnonzero(self.decision[root : root + self.n_splits[tree]] & _CATEGORICAL)
-        bounds = self._of_tree(tree, "cat_boundaries", np.int64, n_sets + 1)
+        bounds = self._numbers_of_tree(tree, "cat_boundaries", np.int64, n_sets + 1)
         n_words = min(int(bounds[-1]), len(fields.get("cat_threshold", "")))
-        words = self._of_tree(tree, "cat_threshold", np.int64, max(n_words, 0))
+        words = self._numbers_of_tree(tree, "cat_threshold", np.int64, max(n_words, 0))
         if bounds[0] != 0 or (np.diff(bounds) < 0).any() or bounds[-1] != len(words):
             raise refuse("cat_boundaries and cat_threshold must describe the sets of categories")
         if ((words < 0) | (words >= 2**32)).any():
@@ -347,13 +352,13 @@ class _Trees:
     def _add_lines(self, trees: FlatTrees, tree: int) -> None:
         """Add the linear models of the leaves."""
         fields, n_leaves = self._fields[tree], int(self.n_leaves[tree])
-        constants = self._of_tree(tree, "leaf_const", float, n_leaves)
-        counts = self._of_tree(tree, "num_features", np.int64, n_leaves)
+        constants = self._numbers_of_tree(tree, "leaf_const", float, n_leaves)
+        counts = self._numbers_of_tree(tree, "num_features", np.int64, n_leaves)
         if "leaf_const" not in fields or (counts < 0).any():
             raise refuse("linear leaves must have leaf_const and num_features")
         total = min(int(counts.sum()), len(fields.get("leaf_features", "")))
-        features = self._of_tree(tree, "leaf_features", np.int64, total)
-        slopes = self._of_tree(tree, "leaf_coeff", float, total)
+        features = self._numbers_of_tree(tree, "leaf_features", np.int64, total)
+        slopes = self._numbers_of_tree(tree, "leaf_coeff", float, total)
         if total != counts.sum() or not ("leaf_coeff" in fields or total == 0):
             raise refuse("linear leaves must have leaf_features and leaf_coeff")
         ends, first = np.cumsum(counts), int(self.roots[tree] + self.n_splits[tree])
@@ -366,14 +371,14 @@ class _Trees:
                 trees.value[first + leaf] = constants[leaf]
 
 
-def _parsed(texts: list[str], kind: Any, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _parse_numbers(texts: list[str], dtype: Any, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the numbers of all texts, and the count of numbers in each; raise an error for other text."""
     counts = np.array([len(text.split()) for text in texts], dtype=np.int64)
     text = " ".join(texts)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            values = np.fromstring(text, dtype=kind, sep=" ") if counts.any() else np.zeros(0, dtype=kind)
+            values = np.fromstring(text, dtype=dtype, sep=" ") if counts.any() else np.zeros(0, dtype=dtype)
     except (ValueError, OverflowError, DeprecationWarning) as error:
         raise refuse(f"{name} must hold numbers; got {text[:40]!r}") from error
     if len(values) != counts.sum():
@@ -436,11 +441,11 @@ def _set_categories(trees: FlatTrees, columns: ModelColumns, infos: list[str], n
     # LightGBM treats ordered categories as numbers and drops constant columns, so some lists do not belong to a
     # categorical column.
     candidates = [c for c, info in enumerate(infos) if ":" in info and not info.startswith("[")]
-    needed = {c: max(largest.get(c, 0), *map(int, _codes(infos[c]))) for c in candidates}
+    needed = {c: max(largest.get(c, 0), *map(int, _codes_in_info(infos[c]))) for c in candidates}
     needed |= {c: most for c, most in largest.items() if c not in needed}
     fitting = [
         chosen
-        for chosen in _choices(len(named), len(needed))
+        for chosen in _assignments(len(named), len(needed))
         if all(len(named[i]) > needed[c] for i, c in zip(chosen, sorted(needed), strict=True))
     ]
     if len(fitting) != 1:
@@ -461,11 +466,12 @@ def _set_large_codes(trees: FlatTrees, column: ModelColumn, index: int) -> None:
     column.categories, column.convention = codes.tolist(), TRUNCATED
 
 
-def _codes(info: str) -> list[str]:
+def _codes_in_info(info: str) -> list[str]:
+    """Return the category codes in a feature's entry of `feature_infos`, such as "0:3:1"."""
     return [code for code in info.split(":") if re.fullmatch(r"\d{1,9}", code)] or ["0"]
 
 
-def _choices(n: int, k: int) -> list[tuple[int, ...]]:
+def _assignments(n: int, k: int) -> list[tuple[int, ...]]:
     """Return all ways to assign lists to columns in order, or none if there are too many to try."""
     if k > n or (k < n and n > 20):
         return []
@@ -487,7 +493,7 @@ def write(view: ModelView) -> str:
         "max_feature_idx": len(view.columns) - 1,
         **_objective(target, view.n_outputs),
         "feature_names": " ".join(_name(column.name, index) for index, column in enumerate(view.columns)),
-        "feature_infos": " ".join(_infos(view)),
+        "feature_infos": " ".join(_feature_infos(view)),
         "tree_sizes": " ".join(str(len(tree.encode())) for tree in trees),
         "fastens": text_of(view.note),
     }
@@ -525,7 +531,7 @@ def _objective(target: LinkedTarget, n_outputs: int) -> dict[str, str]:
     return {} if n_outputs > 1 or target.classes is not None else {"objective": "regression"}
 
 
-def _infos(view: ModelView) -> Iterable[str]:
+def _feature_infos(view: ModelView) -> Iterable[str]:
     """Yield the range of each column's thresholds, or its categories."""
     limits = [[np.inf, -np.inf] for _ in view.columns]
     for tree in view.trees:
@@ -540,6 +546,7 @@ def _infos(view: ModelView) -> Iterable[str]:
 
 
 def _tree(tree: FlatTrees, columns: list[ModelColumn]) -> str:
+    """Return the section of a tree in LightGBM's text format, without its first line."""
     is_leaf = tree.is_leaf
     leaves, inner = np.flatnonzero(is_leaf), np.flatnonzero(~is_leaf)
     # Inner nodes are numbered 0, 1, ... and leaves -1, -2, ...

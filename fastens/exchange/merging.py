@@ -90,7 +90,7 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     if not isinstance(models, Iterable):
         raise TypeError(f"models must be a sequence of fitted models; got {models!r}.")
     fitted = list(models)
-    _check_kinds(fitted)
+    _check_classes(fitted)
     for model in fitted:
         model._check_fitted()
     fitted = [model._as_fitted() for model in fitted]
@@ -98,17 +98,18 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     if hasattr(first, "cumulative_hazard_"):
         raise ValueError("loss must not be 'cox', because each model has its own baseline hazard.")
     for number, model in enumerate(fitted[1:], 1):
-        _check_alike(first, model, f"models[{number}]")
-    shares = _shares(weights, len(fitted), boosted=isinstance(first, BoostedTrees))
+        _check_mergeable(first, model, f"models[{number}]")
+    shares = _normalised_weights(weights, len(fitted), boosted=isinstance(first, BoostedTrees))
     encoder = first._encoder
     for model in fitted[1:]:
         encoder = encoder.joined(model._encoder.categories)
     ensembles = on_one_binning(fitted, encoder)
-    merged = _mean(ensembles, shares) if isinstance(first, BoostedTrees) else _all_trees(ensembles)
-    return _estimator(first, merged, encoder)
+    merged = _mean_of_ensembles(ensembles, shares) if isinstance(first, BoostedTrees) else _all_trees(ensembles)
+    return _merged_estimator(first, merged, encoder)
 
 
-def _check_kinds(models: list[Any]) -> None:
+def _check_classes(models: list[Any]) -> None:
+    """Raise an error unless all models are boosting models or forests of one class."""
     if not models:
         raise ValueError("models must contain at least one model; got an empty sequence.")
     for number, model in enumerate(models):
@@ -124,7 +125,7 @@ def _check_kinds(models: list[Any]) -> None:
             )
 
 
-def _check_alike(first: Any, model: Any, name: str) -> None:
+def _check_mergeable(first: Any, model: Any, name: str) -> None:
     """Raise ValueError if the models differ in a way that prevents merging."""
     pairs: dict[str, tuple[Any, ...]] = {
         "names of columns": (first._encoder.names, model._encoder.names),
@@ -144,7 +145,7 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
     for what in _OF_LOSS:
         pairs[what] = tuple(plain_parameter(getattr(each, what, None)) for each in both)
     for what, attribute in _LEARNED.items():
-        pairs[what] = tuple(_plain(getattr(each, attribute, None)) for each in both)
+        pairs[what] = tuple(_as_lists(getattr(each, attribute, None)) for each in both)
     pairs["linear_leaves"] = tuple(not each._ensemble.has_constant_leaves for each in both)
     pairs["trees in a round"] = tuple(each._ensemble.trees_per_round for each in both)
     for what, (expected, other) in pairs.items():
@@ -183,12 +184,13 @@ def _check_encodings(first: Any, model: Any, name: str) -> None:
         )
 
 
-def _plain(learned: Any) -> Any:
+def _as_lists(learned: Any) -> Any:
     """Convert classes, one array or several, to lists."""
-    return [_plain(each) for each in learned] if isinstance(learned, list | np.ndarray) else plain_parameter(learned)
+    return [_as_lists(each) for each in learned] if isinstance(learned, list | np.ndarray) else plain_parameter(learned)
 
 
-def _shares(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArray[np.float64]:
+def _normalised_weights(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArray[np.float64]:
+    """Return the weights of the models, divided by their sum; equal weights if None."""
     if weights is None:
         return np.full(n_models, 1 / n_models)
     if not boosted:
@@ -202,27 +204,30 @@ def _shares(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArr
     return shares / shares.sum()
 
 
-def _mean(ensembles: list[TreeEnsemble], shares: NDArray[np.float64]) -> TreeEnsemble:
+def _mean_of_ensembles(ensembles: list[TreeEnsemble], shares: NDArray[np.float64]) -> TreeEnsemble:
+    """Return an ensemble whose raw prediction is the weighted mean of the ensembles' raw predictions."""
     first, per_round = ensembles[0], ensembles[0].trees_per_round
-    trees = [_scaled(each, share) for each, share in zip(ensembles, shares.tolist(), strict=True)]
+    trees = [_scaled_trees(each, share) for each, share in zip(ensembles, shares.tolist(), strict=True)]
     outputs = in_turns([each.tree_output.tolist() for each in ensembles], per_round)
     baseline = shares @ np.stack([each.baseline for each in ensembles])
     return type(first).from_trees(in_turns(trees, per_round), outputs, baseline, first.binning)
 
 
-def _scaled(trees: TreeEnsemble, share: float) -> list[Tree]:
+def _scaled_trees(trees: TreeEnsemble, share: float) -> list[Tree]:
+    """Return the trees with leaf values multiplied by `share`, in double precision."""
     in_double = (replace(tree, value=tree.value.astype(np.float64)) for tree in trees.separate_trees())
     return [scaled_tree(tree, share, None) for tree in in_double]
 
 
 def _all_trees(ensembles: list[TreeEnsemble]) -> TreeEnsemble:
+    """Return one ensemble with the trees of all ensembles, one ensemble after another."""
     first = ensembles[0]
     trees = [tree for each in ensembles for tree in each.separate_trees()]
     outputs = np.concatenate([each.tree_output for each in ensembles])
     return type(first).from_trees(trees, outputs, first.baseline, first.binning)
 
 
-def _estimator(first: Any, merged: TreeEnsemble, encoder: Any) -> Any:
+def _merged_estimator(first: Any, merged: TreeEnsemble, encoder: Any) -> Any:
     """Return a fitted model with the parameters of the first model and the merged trees."""
     kind, n_rounds = type(first), merged.n_trees // merged.trees_per_round
     changes = _OF_BAGS if isinstance(first, BaseForest) else {"oob_score": False}

@@ -102,16 +102,17 @@ class Message:
         integers = self.integers(number)
         return int(integers[-1]) if len(integers) else default
 
-    def floats(self, number: int, kind: str = "<f4") -> NDArray[np.floating]:
+    def floats(self, number: int, dtype: str = "<f4") -> NDArray[np.floating]:
         """Return all floats of a field, packed or not."""
         content = b"".join(self.bytes(number))
-        size = np.dtype(kind).itemsize
+        size = np.dtype(dtype).itemsize
         if len(content) % size:
             raise refuse("a field of floats must not end within a float; the file is damaged")
-        return np.frombuffer(content, dtype=kind).astype(np.dtype(kind).newbyteorder("="))
+        return np.frombuffer(content, dtype=dtype).astype(np.dtype(dtype).newbyteorder("="))
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """Read a variable-length integer of a protocol buffer at index `at`; return it and the index after it."""
     value = 0
     for shift in range(_MAX_BYTES):
         if at >= len(content):
@@ -175,9 +176,9 @@ class Node:
             raise refuse(f"the attribute {name[:40]!r} has the wrong type")
         return value
 
-    def array(self, name: str, kind: Any, size: int | None = None) -> NDArray[Any]:
+    def array(self, name: str, dtype: Any, size: int | None = None) -> NDArray[Any]:
         """Return an attribute of numbers, or the tensor that may replace it; absent attributes are empty."""
-        return array_of(self.get(f"{name}_as_tensor", self.get(name, [])), name, kind, size)
+        return array_of(self.get(f"{name}_as_tensor", self.get(name, [])), name, dtype, size)
 
     def integers(self, name: str, size: int | None = None) -> Ints:
         """Return an attribute of integers."""
@@ -349,15 +350,15 @@ def read_onnx(content: bytes) -> ForeignModel:
     if len(nodes) != 1:
         raise refuse(f"an ONNX model must have one TreeEnsemble; it has {len(nodes)}")
     node = nodes[0]
-    tests = (_newer if node.operator == "TreeEnsemble" else _older)(node)
+    tests = (_tests_of_version_5 if node.operator == "TreeEnsemble" else _tests_of_version_3)(node)
     note = note_in(graph.metadata.get("fastens"))
     if note is not None:
-        return _noted(graph, node, tests, note)
+        return _read_exported(graph, node, tests, note)
     names, is_float = graph.input_of(node)
     rule = WHOLE + (SINGLE if is_float else 0)
     columns = ModelColumns(_n_features(tests, names, graph.n_features), names, code_rule=rule)
     trees = tests.trees(columns, is_float=is_float)
-    link, added, labels = _after(graph, node)
+    link, added, labels = _link_and_labels(graph, node)
     base = node.array("base_values", float) if node.operator != "TreeEnsemble" else np.zeros(1)
     base = np.zeros(1) if not len(base) else base
     base = base + added if len(base) == len(added) or 1 in (len(base), len(added)) else added
@@ -367,7 +368,7 @@ def read_onnx(content: bytes) -> ForeignModel:
     n_divided, n_trees, n_outputs = round(max(divisors, default=0.0)), len(trees.roots), tests.n_outputs
     if n_divided and (divisors.count(float(n_divided)) != 1 or np.any(base) or n_divided * n_outputs != n_trees):
         raise refuse("sums of trees must be divided by the number of trees, if at all")
-    outputs = _outputs(node, (n_outputs, n_trees, n_divided), base, link, labels)
+    outputs = _combination_of_trees(node, (n_outputs, n_trees, n_divided), base, link, labels)
     if outputs.is_classifier and outputs.link == "identity" and n_outputs == 1 and not outputs.averages:
         # If the sum of the trees is the probability of the second class, the model is a mean of leaf values that are
         # n_trees times as large.
@@ -376,7 +377,7 @@ def read_onnx(content: bytes) -> ForeignModel:
     return _sum_of_trees(trees, columns, outputs)
 
 
-def _noted(graph: ModelGraph, node: Node, tests: _Tests, note: dict[str, Any]) -> ForeignModel:
+def _read_exported(graph: ModelGraph, node: Node, tests: _Tests, note: dict[str, Any]) -> ForeignModel:
     """Read a model that `export` wrote, with inputs in double precision and categories as positions."""
     n_features = graph.n_inputs
     if graph.n_inputs == 1:
@@ -398,7 +399,7 @@ def _noted(graph: ModelGraph, node: Node, tests: _Tests, note: dict[str, Any]) -
         tests.tracks[index] = n in members
         tests.members[index] = members[(members >= 0) & (members < n)]
     columns = ModelColumns(n_features, code_rule=WHOLE)
-    model = _sum_of_trees(tests.trees(columns, is_float=False), columns, _noted_outputs(note))
+    model = _sum_of_trees(tests.trees(columns, is_float=False), columns, _exported_outputs(note))
     if set(note["links"]) == {"sorted"}:
         loss = "expectile" if note.get("levels_of") == "expectile" else "quantile"
         model.objective.parameters = {"loss": loss, "quantile": [number(level, "a level") for level in note["levels"]]}
@@ -413,7 +414,7 @@ _NOTED_LINKS = {"exp": "exponential", "anomaly": "isolation", "sigmoid": "sigmoi
 _NOTED_LINKS |= dict.fromkeys(("identity", "shares", "sorted"), "identity")
 
 
-def _noted_outputs(note: dict[str, Any]) -> _Outputs:
+def _exported_outputs(note: dict[str, Any]) -> _Outputs:
     """Return how sums of trees become predictions, for a file whose note describes it completely."""
     links, widths = set(note["links"]), note["widths"]
     if (len(links) != 1 and not links <= {"sigmoid", "softmax"}) or not links <= _NOTED_LINKS.keys():
@@ -446,7 +447,8 @@ def _sets(graph: ModelGraph, node: Node, note: dict[str, Any], sizes: dict[int, 
     return sets
 
 
-def _outputs(node: Node, sizes: tuple[int, int, int], base: Floats, link: str, classes: Any) -> _Outputs:
+def _combination_of_trees(node: Node, sizes: tuple[int, int, int], base: Floats, link: str, classes: Any) -> _Outputs:
+    """Return how a tree node combines its trees: link, averaging, baseline, labels and numbers of outputs."""
     n_outputs, n_trees, n_divided = sizes
     if node.operator == "TreeEnsemble":
         aggregate = dict(enumerate(_AGGREGATES)).get(node.get("aggregate_function", 1), "")
@@ -472,10 +474,11 @@ def _outputs(node: Node, sizes: tuple[int, int, int], base: Floats, link: str, c
 
 
 def _labels(node: Node) -> Any:
+    """Return the class labels that an operator stores as strings or integers."""
     return node.labels("classlabels_strings", "classlabels_int64s")
 
 
-def _after(graph: ModelGraph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
+def _link_and_labels(graph: ModelGraph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
     """Return the link, the constant that is added to the sums, and the labels, from the operators after the trees."""
     transform = node.get("post_transform", "NONE" if node.operator != "TreeEnsemble" else 0)
     if node.operator == "TreeEnsemble":
@@ -523,6 +526,7 @@ def _labels_among(graph: ModelGraph, node: Node) -> Any:
 
 
 def _n_features(tests: _Tests, names: list[str] | None, declared: int) -> int:
+    """Return the number of columns of the model: of its names, as declared, or as used by the splits."""
     largest = int(tests.feature.max(initial=0)) + 1
     n_features = len(names) if names is not None else declared or largest
     if largest > n_features:
@@ -583,6 +587,7 @@ def _n_samples_of(depth: float) -> int:
 
 
 def _classes(outputs: _Outputs, n_classes: int) -> Any:
+    """Return the class labels, one array per target if there are several; 0, 1, ... if the model has none."""
     classes = np.arange(n_classes) if outputs.classes is None else np.asarray(outputs.classes)
     if len(classes) != n_classes or len(set(classes.tolist())) != n_classes:
         raise refuse(f"the model must have {n_classes} different labels; got {classes.tolist()[:8]}")
@@ -647,7 +652,7 @@ class _Tests:
             threshold=np.append(np.where(is_set, 0.0, threshold), ends),
             missing_left=np.append(self.tracks ^ swaps, ends),
             value=value,
-            sets={k: _codes(self.members.get(k, split[k : k + 1])) for k in np.flatnonzero(is_set).tolist()},
+            sets={k: _category_codes(self.members.get(k, split[k : k + 1])) for k in np.flatnonzero(is_set).tolist()},
             roots=self.roots,
             output=np.zeros(len(self.roots), dtype=np.int64),
         )
@@ -670,7 +675,7 @@ class _Tests:
             trees.value = trees.value[np.arange(self.n_nodes), by_tree[tree]][:, None]
 
 
-def _newer(node: Node) -> _Tests:
+def _tests_of_version_5(node: Node) -> _Tests:
     """Return the nodes of a TreeEnsemble (version 5)."""
     features = node.integers("nodes_featureids")
     n = len(features)
@@ -695,11 +700,12 @@ def _newer(node: Node) -> _Tests:
     ends, n_ends = children[is_leaf], int(is_leaf.sum())
     children[is_leaf] = n + np.arange(n_ends)
     leaves = n + np.arange(n_ends), target[ends], weight[ends]
-    tests = features, mode, node.array("nodes_splits", float, n), _tracks(node, n), _memberships(node, mode)
+    tests = features, mode, node.array("nodes_splits", float, n), _missing_goes_true(node, n), _memberships(node, mode)
     return _Tests(children, *tests, leaves, roots, n + n_ends, n_outputs)
 
 
-def _tracks(node: Node, n: int) -> NDArray[np.bool_]:
+def _missing_goes_true(node: Node, n: int) -> NDArray[np.bool_]:
+    """Return a mask of the nodes at which missing values go to the true branch."""
     tracks = node.integers("nodes_missing_value_tracks_true")
     return tracks != 0 if len(tracks) == n else np.zeros(n, dtype=bool)
 
@@ -717,7 +723,7 @@ def _memberships(node: Node, mode: Ints) -> dict[int, Floats]:
     return {index: values[a:b] for index, a, b in zip(nodes.tolist(), starts.tolist(), ends.tolist(), strict=False)}
 
 
-def _older(node: Node) -> _Tests:
+def _tests_of_version_3(node: Node) -> _Tests:
     """Return the nodes of a TreeEnsembleRegressor or TreeEnsembleClassifier (version 3)."""
     tree_of, id_of = node.integers("nodes_treeids"), node.integers("nodes_nodeids")
     n = len(tree_of)
@@ -746,7 +752,7 @@ def _older(node: Node) -> _Tests:
     roots: dict[int, int] = dict.fromkeys(tree_of.tolist(), n)
     for k, tree in enumerate(tree_of[order].tolist()):
         roots[tree] = min(roots[tree], k)
-    tests = features[inner], mode[inner], split[inner], _tracks(node, n)[inner], dict[int, Any]()
+    tests = features[inner], mode[inner], split[inner], _missing_goes_true(node, n)[inner], dict[int, Any]()
     summands = np.array(leaves, dtype=np.int64), output, weight
     return _Tests(branches, *tests, summands, np.array([*roots.values()], dtype=np.int64), n, n_outputs)
 
@@ -764,7 +770,8 @@ def _n_outputs_of(node: Node, output: Ints) -> int:
     return len(labels)
 
 
-def _codes(values: NDArray[Any]) -> Ints:
+def _category_codes(values: NDArray[Any]) -> Ints:
+    """Return values as category codes; raise ModelFileError unless they are non-negative integers."""
     codes: Ints = values[(values >= 0) & (values == np.floor(values)) & (values < 2**31)].astype(np.int64)
     if len(codes) != len(values):
         raise refuse("sets and equality tests must use category codes, which are non-negative integers")

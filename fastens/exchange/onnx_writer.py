@@ -54,14 +54,14 @@ class GraphBuilder:
 
     def input(self, name: str, dtype: DTypeLike, n_columns: int) -> str:
         """Declare an input of shape (n_rows, n_columns)."""
-        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, self._code(dtype), [None, n_columns]))
+        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, self._type_code(dtype), [None, n_columns]))
         return name
 
     def output(self, result: str, name: str, dtype: DTypeLike, n_columns: int | None) -> None:
         """Declare a result as an output of shape (n_rows, n_columns) or (n_rows,)."""
         self.results[name] = result
         shape = [None] if n_columns is None else [None, n_columns]
-        self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._code(dtype), shape))
+        self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._type_code(dtype), shape))
 
     def constant(self, values: NDArray[Any]) -> str:
         """Add a constant and return its name."""
@@ -69,13 +69,13 @@ class GraphBuilder:
         self.constants.append(self._tensor(values, name))
         return name
 
-    def add(self, kind: str, *inputs: str, n_results: int = 1, **attributes: Any) -> str:
+    def add(self, operator: str, *inputs: str, n_results: int = 1, **attributes: Any) -> str:
         """Add a node and return the name of its first result."""
-        return self._add(kind, "", inputs, n_results, attributes)
+        return self._add(operator, "", inputs, n_results, attributes)
 
-    def add_ml(self, kind: str, *inputs: str, **attributes: Any) -> str:
+    def add_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Add a node of the domain ai.onnx.ml."""
-        return self._add(kind, _ML, inputs, 1, attributes)
+        return self._add(operator, _ML, inputs, 1, attributes)
 
     def label_encoder(self, values: str, **keys: Any) -> str:
         """Add a lookup of the positions of values among keys, with -1 for other values."""
@@ -98,23 +98,29 @@ class GraphBuilder:
         self._onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
 
-    def _add(self, kind: str, domain: str, inputs: tuple[str, ...], n_results: int, attributes: dict[str, Any]) -> str:
+    def _add(
+        self, operator: str, domain: str, inputs: tuple[str, ...], n_results: int, attributes: dict[str, Any]
+    ) -> str:
+        """Add a node of operator `operator` and return the name of its first result."""
         results = [f"{self._prefix}.{len(self.nodes)}.{k}" for k in range(n_results)]
         encoded = {name: self._attribute(name, value) for name, value in attributes.items()}
-        node = self._onnx.helper.make_node(kind, list(inputs), results, name=results[0], domain=domain, **encoded)
+        node = self._onnx.helper.make_node(operator, list(inputs), results, name=results[0], domain=domain, **encoded)
         self.nodes.append(node)
         return results[0]
 
     def _attribute(self, name: str, value: Any) -> Any:
+        """Return the value of a node's attribute in a form that ONNX accepts: types as codes, arrays as tensors."""
         if isinstance(value, type):
-            return self._code(value)
+            return self._type_code(value)
         return self._tensor(value, name) if isinstance(value, np.ndarray) else value
 
     def _tensor(self, values: NDArray[Any], name: str) -> Any:
+        """Return an array as a named ONNX tensor."""
         values = values.astype(object) if values.dtype.kind == "U" else values
         return self._onnx.numpy_helper.from_array(values, name)
 
-    def _code(self, dtype: DTypeLike) -> int:
+    def _type_code(self, dtype: DTypeLike) -> int:
+        """Return ONNX's code of a NumPy type; objects are strings."""
         if np.dtype(dtype).kind in "UO":
             return int(self._onnx.TensorProto.STRING)
         return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
@@ -135,6 +141,7 @@ def add_target(graph: GraphBuilder, target: LinkedTarget, raw: str, n_outputs: i
 
 
 def _add_anomaly(graph: GraphBuilder, target: LinkedTarget, raw: str) -> None:
+    """Add the outputs of an isolation forest: label and decision function."""
     mean_length, offset = target.parameters
     exponent = graph.add("Mul", raw, _number(graph, -math.log(2) / mean_length))
     # The score is a negated power of 2, and the decision function is the score minus the offset.
@@ -146,6 +153,7 @@ def _add_anomaly(graph: GraphBuilder, target: LinkedTarget, raw: str) -> None:
 
 
 def _add_classes(graph: GraphBuilder, target: LinkedTarget, raw: str, suffix: str) -> None:
+    """Add the outputs of a classification target: label and class probabilities."""
     classes = target.classes
     assert classes is not None
     if target.n_raw == 1 and len(classes) == 2:
@@ -165,27 +173,33 @@ def _add_classes(graph: GraphBuilder, target: LinkedTarget, raw: str, suffix: st
 
 
 def _number(graph: GraphBuilder, value: float) -> str:
+    """Add a scalar constant and return its name."""
     return graph.constant(np.array(value, dtype=graph.float_type))
 
 
-def _sigmoids(graph: GraphBuilder, raw: str, n_raw: int) -> str:
+def _sigmoids_of_two(graph: GraphBuilder, raw: str, n_raw: int) -> str:
+    """Add the probabilities of two classes, computed from the log odds of the second class."""
     return graph.add("Concat", graph.add("Sigmoid", graph.add("Neg", raw)), graph.add("Sigmoid", raw), axis=1)
 
 
-def _scaled(graph: GraphBuilder, shares: str) -> str:
+def _divide_by_sum(graph: GraphBuilder, shares: str) -> str:
+    """Divide each row by its sum."""
     return graph.add("Div", shares, graph.add("ReduceSum", shares, graph.constant(np.array([1]))))
 
 
 def _one_vs_rest(graph: GraphBuilder, raw: str, n_raw: int) -> str:
+    """Add the sigmoid of each class, divided by their sum."""
     least = _number(graph, float(np.finfo(graph.float_type).tiny))
-    return _scaled(graph, graph.add("Max", graph.add("Sigmoid", raw), least))
+    return _divide_by_sum(graph, graph.add("Max", graph.add("Sigmoid", raw), least))
 
 
-def _both(graph: GraphBuilder, raw: str, n_raw: int) -> str:
+def _shares_of_two(graph: GraphBuilder, raw: str, n_raw: int) -> str:
+    """Add the probabilities of two classes, computed from the probability of the second class."""
     return graph.add("Concat", graph.add("Sub", _number(graph, 1.0), raw), raw, axis=1)
 
 
-def _sorted(graph: GraphBuilder, raw: str, n_levels: int) -> str:
+def _sort_levels(graph: GraphBuilder, raw: str, n_levels: int) -> str:
+    """Add the quantiles of each row in ascending order."""
     n_wanted = graph.constant(np.array([n_levels]))
     return graph.add("TopK", raw, n_wanted, n_results=2, axis=1, largest=0, sorted=1)
 
@@ -195,14 +209,14 @@ _NUMBERS: dict[str, _Link] = {
     "identity": lambda graph, raw, n: raw,
     "exp": lambda graph, raw, n: graph.add("Exp", raw),
     "sigmoid": lambda graph, raw, n: graph.add("Sigmoid", raw),
-    "sorted": _sorted,
+    "sorted": _sort_levels,
 }
 _SHARES: dict[str, _Link] = {
-    "sigmoid": _sigmoids,
+    "sigmoid": _sigmoids_of_two,
     "softmax": lambda graph, raw, n: graph.add("Softmax", raw, axis=1),
     "one vs rest": _one_vs_rest,
-    "shares": lambda graph, raw, n: _scaled(graph, raw),
-    "second share": _both,
+    "shares": lambda graph, raw, n: _divide_by_sum(graph, raw),
+    "second share": _shares_of_two,
 }
 
 
@@ -295,12 +309,14 @@ class _Inputs:
         return self._positions[index]
 
     def _of_strings(self, index: int, categories: list[str]) -> str:
+        """Return the positions of a column's values among its string categories; -1 for other values."""
         if not all(isinstance(value, str) for value in categories):
             raise CannotHoldError(f"categories of {self._columns[index].name!r} that mix strings and numbers")
         keys = [*categories, *([] if "" in categories else [""])]
         return self._graph.label_encoder(self._values(index), keys_strings=keys)
 
     def _of_numbers(self, index: int, categories: list[float]) -> str:
+        """Return the positions of a column's values among its numeric categories; -1 for other values."""
         graph, values, lookup = self._graph, self._values(index), np.array([*categories, np.nan], dtype=np.float64)
         if len(np.unique(lookup[:-1].astype(np.float32))) < len(categories):
             raise CannotHoldError(f"categories that are equal in single precision ({self._columns[index].name!r})")
@@ -312,6 +328,7 @@ class _Inputs:
         return graph.add("Where", graph.add("IsNaN", values), graph.constant(np.array([[len(categories)]])), positions)
 
     def _values(self, index: int) -> str:
+        """Return the name of the tensor with the values of one column."""
         if self._inputs:
             return self._inputs[index]
         return self._graph.add("Gather", self._tensor, self._graph.constant(np.array([index])), axis=1)

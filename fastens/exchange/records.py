@@ -132,7 +132,7 @@ def no_hazard() -> dict[str, Any]:
 _FITS = {"i": "iub", "f": "fiub", "b": "iub"}
 
 
-def array_of(value: Any, name: str, kind: Any, size: int | None = None) -> NDArray[Any]:
+def array_of(value: Any, name: str, dtype: Any, size: int | None = None) -> NDArray[Any]:
     """Return numbers of a file as a one-dimensional array.
 
     Parameters
@@ -141,12 +141,12 @@ def array_of(value: Any, name: str, kind: Any, size: int | None = None) -> NDArr
         The value in the file.
     name : str
         The name of the value in error messages.
-    kind : type
+    dtype : type
         ``float``, ``bool`` or ``np.int64``. Floats are not converted to integers.
     size : int, optional
         The required number of entries. If None, any number is accepted.
     """
-    dtype = np.dtype(kind)
+    dtype = np.dtype(dtype)
     try:
         array = np.asarray(value)
     except (ValueError, OverflowError) as error:
@@ -160,11 +160,11 @@ def array_of(value: Any, name: str, kind: Any, size: int | None = None) -> NDArr
     return array.astype(dtype)
 
 
-def part(holder: Any, name: str, kind: type | tuple[type, ...]) -> Any:
+def part(holder: Any, name: str, wanted_type: type | tuple[type, ...]) -> Any:
     """Return an entry of a record; raise ModelFileError if it is absent or has another type."""
     if not isinstance(holder, dict) or name not in holder:
         raise refuse(f"{name!r} must be present; the file is of another kind or damaged")
-    if not isinstance(holder[name], kind):
+    if not isinstance(holder[name], wanted_type):
         raise refuse(f"{name!r} has the wrong type; got {str(holder[name])[:40]!r}")
     return holder[name]
 

@@ -44,7 +44,7 @@ def read_sklearn(model: Any) -> ForeignModel:
     """
     kind = type(model).__name__
     is_histogram = hasattr(model, "_predictors") or kind.startswith("HistGradientBoosting")
-    reader = _histogram_boosting if is_histogram else _READERS.get(kind)
+    reader = _read_histogram_boosting if is_histogram else _READERS.get(kind)
     if reader is None:
         raise refuse(f"scikit-learn's {kind} cannot be read; these classes can: {', '.join(_READERS)}")
     if not hasattr(model, "_predictors" if is_histogram else "n_features_in_"):
@@ -55,7 +55,7 @@ def read_sklearn(model: Any) -> ForeignModel:
     return foreign
 
 
-def _nodes(tree: Any, value: Floats, features: Any = None) -> FlatTrees:
+def _tree_of_nodes(tree: Any, value: Floats, features: Any = None) -> FlatTrees:
     """Return a tree with values of shape (n_nodes, n_values); `features` are its training columns."""
     arrays = tree.tree_
     left, right, weight = arrays.children_left, arrays.children_right, arrays.weighted_n_node_samples
@@ -82,7 +82,7 @@ def _shares(tree: Any, n_classes: list[int]) -> Floats:
     return np.concatenate([shares[:, k, :n] for k, n in enumerate(n_classes)], axis=1)
 
 
-def _joined(model: Any, parts: list[FlatTrees], objective: Objective, baseline: Any = None) -> ForeignModel:
+def _foreign_model(model: Any, parts: list[FlatTrees], objective: Objective, baseline: Any = None) -> ForeignModel:
     """Return the record of a model from its trees, which alternate between outputs if they have one value each."""
     width = parts[0].value.shape[1]
     n_outputs = max(width, objective.n_outputs)
@@ -91,7 +91,7 @@ def _joined(model: Any, parts: list[FlatTrees], objective: Objective, baseline: 
     return ForeignModel(objective, join_trees(parts, output), ModelColumns(int(model.n_features_in_)), baseline)
 
 
-def _members(model: Any) -> list[tuple[Any, Any]]:
+def _trees_and_columns(model: Any) -> list[tuple[Any, Any]]:
     """Return the trees of a model, each with its training columns."""
     if hasattr(model, "tree_"):
         return [(model, None)]
@@ -103,32 +103,32 @@ def _members(model: Any) -> list[tuple[Any, Any]]:
     return list(zip(trees, [None] * len(trees) if features is None else features, strict=True))
 
 
-def _classes(name: str, model: Any) -> ForeignModel:
+def _read_class_forest(name: str, model: Any) -> ForeignModel:
     """Read trees whose class proportions are averaged."""
     several = isinstance(model.classes_, list)
     classes = model.classes_ if several else [model.classes_]
     counts = [len(each) for each in classes]
     parts = []
-    for tree, features in _members(model):
+    for tree, features in _trees_and_columns(model):
         tree_classes: Any = getattr(tree, "classes_", None)
         value = _shares(tree, counts if several else [len(tree_classes)])
         if not several and len(tree_classes) < counts[0]:  # a bootstrap sample may lack a class
             wide = np.zeros((len(value), counts[0]))
             wide[:, np.asarray(tree_classes, dtype=np.int64)] = value
             value = wide
-        parts.append(_nodes(tree, value, features))
+        parts.append(_tree_of_nodes(tree, value, features))
     fitted = {"_has_all_shares": True}
     labels = classes if several else classes[0]
-    return _joined(model, parts, Objective(name, n_targets=len(classes), classes=labels, fitted=fitted))
+    return _foreign_model(model, parts, Objective(name, n_targets=len(classes), classes=labels, fitted=fitted))
 
 
-def _numbers(name: str, model: Any) -> ForeignModel:
+def _read_number_forest(name: str, model: Any) -> ForeignModel:
     """Read trees whose values are averaged."""
-    parts = [_nodes(tree, tree.tree_.value[:, :, 0], features) for tree, features in _members(model)]
-    return _joined(model, parts, Objective(name, n_targets=parts[0].value.shape[1]))
+    parts = [_tree_of_nodes(tree, tree.tree_.value[:, :, 0], features) for tree, features in _trees_and_columns(model)]
+    return _foreign_model(model, parts, Objective(name, n_targets=parts[0].value.shape[1]))
 
 
-def _boosting(model: Any) -> ForeignModel:
+def _read_boosting(model: Any) -> ForeignModel:
     """Read gradient boosting: leaf values times the learning rate, added to a constant."""
     initial = model.init_
     if not isinstance(initial, str) and not type(initial).__name__.startswith("Dummy"):
@@ -138,7 +138,7 @@ def _boosting(model: Any) -> ForeignModel:
     n_outputs = model.estimators_.shape[1]
     baseline = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
     rate = model.learning_rate
-    parts = [_nodes(tree, rate * tree.tree_.value[:, :, 0]) for trees in model.estimators_ for tree in trees]
+    parts = [_tree_of_nodes(tree, rate * tree.tree_.value[:, :, 0]) for trees in model.estimators_ for tree in trees]
     objective = Objective(REGRESSOR, {"loss": model.loss, "learning_rate": float(rate)}, n_outputs)
     if hasattr(model, "classes_"):
         objective.estimator, objective.classes = CLASSIFIER, model.classes_
@@ -146,50 +146,50 @@ def _boosting(model: Any) -> ForeignModel:
         objective.parameters["quantile"] = float(model.alpha)
     elif model.loss == "huber":
         objective.parameters["loss"] = HuberLoss(alpha=float(model.alpha))
-    return _joined(model, parts, objective, baseline)
+    return _foreign_model(model, parts, objective, baseline)
 
 
-def _isolation(model: Any) -> ForeignModel:
+def _read_isolation_forest(model: Any) -> ForeignModel:
     """Read an isolation forest: a leaf's value is its depth plus the expected path length below it."""
     parts = []
-    for tree, features in _members(model):
+    for tree, features in _trees_and_columns(model):
         below = _average_path_length(tree.tree_.n_node_samples)
         # The depths of scikit-learn begin with 1 at the root.
-        parts.append(_nodes(tree, (tree.tree_.compute_node_depths() + below - 1.0)[:, None], features))
+        parts.append(_tree_of_nodes(tree, (tree.tree_.compute_node_depths() + below - 1.0)[:, None], features))
     fitted = {"offset_": float(model.offset_), "max_samples_": int(model.max_samples_)}
-    return _joined(model, parts, Objective("IsolationForest", fitted=fitted))
+    return _foreign_model(model, parts, Objective("IsolationForest", fitted=fitted))
 
 
-def _adaboost_classifier(model: Any) -> ForeignModel:
+def _read_adaboost_classifier(model: Any) -> ForeignModel:
     """Read AdaBoost votes as raw predictions of a log loss; probabilities are softmax(decision / (K - 1))."""
     classes, n_classes = model.classes_, len(model.classes_)
     weights = model.estimator_weights_[: len(model.estimators_)]
     total = model.estimator_weights_.sum()
     parts = []
-    for (tree, _), weight in zip(_members(model), weights, strict=True):
+    for (tree, _), weight in zip(_trees_and_columns(model), weights, strict=True):
         vote = _shares(tree, [len(tree.classes_)]).argmax(axis=1)
         is_class = tree.classes_[vote][:, None] == classes
         if n_classes == 2:
             value = np.where(is_class[:, 1:], 2 * weight, -2 * weight) / total
         else:
             value = np.where(is_class, weight, -weight / (n_classes - 1)) / total / (n_classes - 1)
-        parts.append(_nodes(tree, value))
-    return _joined(model, parts, Objective(CLASSIFIER, n_outputs=parts[0].value.shape[1], classes=classes))
+        parts.append(_tree_of_nodes(tree, value))
+    return _foreign_model(model, parts, Objective(CLASSIFIER, n_outputs=parts[0].value.shape[1], classes=classes))
 
 
-def _adaboost_regressor(model: Any) -> ForeignModel:
+def _read_adaboost_regressor(model: Any) -> ForeignModel:
     """Read AdaBoost.R2, which predicts the weighted median of its trees."""
-    parts = [_nodes(tree, tree.tree_.value[:, :, 0]) for tree, _ in _members(model)]
+    parts = [_tree_of_nodes(tree, tree.tree_.value[:, :, 0]) for tree, _ in _trees_and_columns(model)]
     n_trees = len(parts)
     fitted = {
         "n_estimators_": n_trees,
         "estimator_weights_": np.array(model.estimator_weights_[:n_trees], dtype=np.float64),
         "estimator_errors_": np.array(model.estimator_errors_[:n_trees], dtype=np.float64),
     }
-    return _joined(model, parts, Objective("AdaBoostRegressor", fitted=fitted))
+    return _foreign_model(model, parts, Objective("AdaBoostRegressor", fitted=fitted))
 
 
-def _histogram_boosting(model: Any) -> ForeignModel:
+def _read_histogram_boosting(model: Any) -> ForeignModel:
     """Read histogram gradient boosting, which puts categorical columns first and encodes them."""
     columns = ModelColumns(int(model.n_features_in_))
     column_of, is_categorical = np.arange(len(columns)), model.is_categorical_
@@ -209,6 +209,7 @@ def _histogram_boosting(model: Any) -> ForeignModel:
 
 
 def _predictor_nodes(predictor: Any, column_of: NDArray[np.intp]) -> FlatTrees:
+    """Return a tree of scikit-learn's histogram gradient boosting; `column_of` is the column of each feature."""
     nodes, bits = predictor.nodes, predictor.raw_left_cat_bitsets
     inner, is_set = nodes["is_leaf"] == 0, nodes["is_categorical"] == 1
     return FlatTrees(
@@ -229,21 +230,21 @@ def _predictor_nodes(predictor: Any, column_of: NDArray[np.intp]) -> FlatTrees:
 
 
 _READERS: dict[str, Callable[[Any], ForeignModel]] = {
-    "DecisionTreeClassifier": partial(_classes, "DecisionTreeClassifier"),
-    "DecisionTreeRegressor": partial(_numbers, "DecisionTreeRegressor"),
-    "ExtraTreeClassifier": partial(_classes, "DecisionTreeClassifier"),
-    "ExtraTreeRegressor": partial(_numbers, "DecisionTreeRegressor"),
-    "RandomForestClassifier": partial(_classes, "RandomForestClassifier"),
-    "RandomForestRegressor": partial(_numbers, "RandomForestRegressor"),
-    "ExtraTreesClassifier": partial(_classes, "ExtraTreesClassifier"),
-    "ExtraTreesRegressor": partial(_numbers, "ExtraTreesRegressor"),
-    "BaggingClassifier": partial(_classes, "RandomForestClassifier"),
-    "BaggingRegressor": partial(_numbers, "RandomForestRegressor"),
-    "GradientBoostingClassifier": _boosting,
-    "GradientBoostingRegressor": _boosting,
-    "IsolationForest": _isolation,
-    "AdaBoostClassifier": _adaboost_classifier,
-    "AdaBoostRegressor": _adaboost_regressor,
+    "DecisionTreeClassifier": partial(_read_class_forest, "DecisionTreeClassifier"),
+    "DecisionTreeRegressor": partial(_read_number_forest, "DecisionTreeRegressor"),
+    "ExtraTreeClassifier": partial(_read_class_forest, "DecisionTreeClassifier"),
+    "ExtraTreeRegressor": partial(_read_number_forest, "DecisionTreeRegressor"),
+    "RandomForestClassifier": partial(_read_class_forest, "RandomForestClassifier"),
+    "RandomForestRegressor": partial(_read_number_forest, "RandomForestRegressor"),
+    "ExtraTreesClassifier": partial(_read_class_forest, "ExtraTreesClassifier"),
+    "ExtraTreesRegressor": partial(_read_number_forest, "ExtraTreesRegressor"),
+    "BaggingClassifier": partial(_read_class_forest, "RandomForestClassifier"),
+    "BaggingRegressor": partial(_read_number_forest, "RandomForestRegressor"),
+    "GradientBoostingClassifier": _read_boosting,
+    "GradientBoostingRegressor": _read_boosting,
+    "IsolationForest": _read_isolation_forest,
+    "AdaBoostClassifier": _read_adaboost_classifier,
+    "AdaBoostRegressor": _read_adaboost_regressor,
 }
 
 
@@ -266,8 +267,8 @@ def write(view: ModelView) -> Any:
     Forests and trees of scikit-learn convert X to single precision, so predictions are identical only if X is in single
     precision already.
     """
-    write_trees = _isolation_forest if view.targets[0].link == "anomaly" else _forest
-    if write_trees is _forest and not view.is_mean and view.targets[0].link != "shares":
+    write_trees = _written_isolation_forest if view.targets[0].link == "anomaly" else _written_forest
+    if write_trees is _written_forest and not view.is_mean and view.targets[0].link != "shares":
         return _written_boosting(view)
     if any(column.categories is not None for column in view.columns):
         raise CannotHoldError("categorical columns in trees and forests")
@@ -275,6 +276,7 @@ def write(view: ModelView) -> Any:
 
 
 def _written_boosting(view: ModelView) -> Any:
+    """Return a HistGradientBoosting estimator with the trees of the model."""
     target = view.only_target
     many = [c.name for c in view.columns if c.categories is not None and len(c.categories) > _MAX_CATEGORIES]
     if many:
@@ -299,7 +301,7 @@ def _written_boosting(view: ModelView) -> Any:
     model.fit(X, labels[np.arange(len(X)) % len(labels)])
     rounds = view.rounds()
     n_rounds = len(rounds) // view.n_outputs
-    order = _order(model, view.columns)
+    order = _column_order(model, view.columns)
     predictors = [_predictor(tree, view.columns, order) for _, tree in rounds]
     model._predictors = [predictors[k * view.n_outputs : (k + 1) * view.n_outputs] for k in range(n_rounds)]
     # The first trees already include the baseline.
@@ -358,6 +360,7 @@ def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
 
 
 def _example_of(column: ModelColumn, rows: NDArray[np.intp]) -> NDArray[Any]:
+    """Return example values of a column, one per row, that contain all its categories."""
     if column.categories is None:
         return rows.astype(np.float64)
     if column.has_strings and not all(isinstance(value, str) for value in column.categories):
@@ -365,7 +368,7 @@ def _example_of(column: ModelColumn, rows: NDArray[np.intp]) -> NDArray[Any]:
     return np.array([column.categories[row % len(column.categories)] for row in rows])
 
 
-def _order(model: Any, columns: list[ModelColumn]) -> list[tuple[int, NDArray[np.intp]]]:
+def _column_order(model: Any, columns: list[ModelColumn]) -> list[tuple[int, NDArray[np.intp]]]:
     """Return each column's position in scikit-learn, which puts categorical columns first, and its category codes."""
     is_categorical = [column.categories is not None for column in columns]
     positions = np.empty(len(columns), dtype=np.intp)
@@ -378,7 +381,8 @@ def _order(model: Any, columns: list[ModelColumn]) -> list[tuple[int, NDArray[np
     return order
 
 
-def _forest(view: ModelView) -> Any:
+def _written_forest(view: ModelView) -> Any:
+    """Return a fitted tree or forest of scikit-learn with the trees of the model."""
     of_classes = view.targets[0].classes is not None
     is_random = view.estimator.startswith("ExtraTrees")
     if of_classes:
@@ -390,7 +394,7 @@ def _forest(view: ModelView) -> Any:
     )
     members = [_written_tree(kind, view, tree, targets) for tree in view.trees]
     if len(members) == 1 and not view.estimator.endswith(("ForestClassifier", "ForestRegressor")):
-        return _named(members[0], view)
+        return _with_feature_names(members[0], view)
     model = _FOREST_OF[kind](n_estimators=len(members))
     model.estimator_, model.estimators_ = kind(), members
     if of_classes:
@@ -399,10 +403,11 @@ def _forest(view: ModelView) -> Any:
             for member in members:  # trees of a forest predict class indices
                 member.classes_ = np.arange(len(member.classes_))
     model.n_outputs_ = len(targets)
-    return _named(model, view)
+    return _with_feature_names(model, view)
 
 
-def _written_tree(kind: Any, view: ModelView, tree: FlatTrees, targets: list[LinkedTarget]) -> Any:
+def _written_tree(tree_class: Any, view: ModelView, tree: FlatTrees, targets: list[LinkedTarget]) -> Any:
+    """Return a fitted tree estimator of class `tree_class`; its values are class shares or numbers by target."""
     n_classes = np.array([1 if target.classes is None else len(target.classes) for target in targets], dtype=np.intp)
     value = np.zeros((len(tree.left), len(targets), n_classes.max()))
     for k, target in enumerate(targets):
@@ -410,8 +415,8 @@ def _written_tree(kind: Any, view: ModelView, tree: FlatTrees, targets: list[Lin
         if shares.shape[1] < n_classes[k]:
             shares = np.hstack([1 - shares, shares])
         value[:, k, : n_classes[k]] = shares
-    model = kind()
-    model.tree_ = _arrays(view, tree, value, n_classes)
+    model = tree_class()
+    model.tree_ = _sklearn_tree(view, tree, value, n_classes)
     model.n_outputs_, model.max_features_ = len(targets), len(view.columns)
     model.n_features_in_ = len(view.columns)
     if targets[0].classes is not None:
@@ -421,7 +426,7 @@ def _written_tree(kind: Any, view: ModelView, tree: FlatTrees, targets: list[Lin
     return model
 
 
-def _arrays(view: ModelView, tree: FlatTrees, value: NDArray[np.float64], n_classes: NDArray[np.intp]) -> Tree:
+def _sklearn_tree(view: ModelView, tree: FlatTrees, value: NDArray[np.float64], n_classes: NDArray[np.intp]) -> Tree:
     """Convert a tree to scikit-learn's data structure."""
     nodes = np.zeros(len(tree.left), dtype=NODE_DTYPE)
     is_leaf = tree.is_leaf
@@ -453,13 +458,15 @@ def _impurities(tree: FlatTrees) -> NDArray[np.float64]:
 
 
 def _depths(tree: FlatTrees) -> NDArray[np.int64]:
+    """Return the depth of each node; the root has depth 0."""
     depth = np.zeros(len(tree.left), dtype=np.int64)
     for node in np.flatnonzero(~tree.is_leaf).tolist():
         depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
     return depth
 
 
-def _isolation_forest(view: ModelView) -> Any:
+def _written_isolation_forest(view: ModelView) -> Any:
+    """Return a fitted IsolationForest with the trees of the model."""
     mean_length, offset = view.targets[0].parameters
     number = [LinkedTarget(slice(0, 1), "identity", None)]
     members = [_written_tree(ExtraTreeRegressor, view, tree, number) for tree in view.trees]
@@ -467,11 +474,11 @@ def _isolation_forest(view: ModelView) -> Any:
     model.estimator_, model.estimators_ = ExtraTreeRegressor(), members
     model.estimators_features_ = [np.arange(len(view.columns))] * len(members)
     model._max_features = len(view.columns)
-    model.max_samples_ = model._max_samples = int(_rows_of(np.array(mean_length)))
+    model.max_samples_ = model._max_samples = int(_n_rows_of_path_length(np.array(mean_length)))
     model.offset_ = offset
     for member, tree in zip(members, view.trees, strict=True):  # sampled rows, recovered from the path lengths
         state = member.tree_.__getstate__()
-        n_rows = np.where(tree.is_leaf, _rows_of(tree.value[:, 0] - _depths(tree)), 0)
+        n_rows = np.where(tree.is_leaf, _n_rows_of_path_length(tree.value[:, 0] - _depths(tree)), 0)
         for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
             n_rows[node] = n_rows[tree.left[node]] + n_rows[tree.right[node]]
         state["nodes"]["n_node_samples"] = n_rows
@@ -479,10 +486,10 @@ def _isolation_forest(view: ModelView) -> Any:
     trees = [member.tree_ for member in members]
     model._average_path_length_per_tree = [_average_path_length(tree.n_node_samples) for tree in trees]
     model._decision_path_lengths = [tree.compute_node_depths() for tree in trees]
-    return _named(model, view)
+    return _with_feature_names(model, view)
 
 
-def _rows_of(depth: NDArray[np.float64]) -> NDArray[np.int64]:
+def _n_rows_of_path_length(depth: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the numbers of rows that have these expected path lengths below a leaf."""
     near = np.floor(np.exp(depth / 2 + 1 - np.euler_gamma))[..., None] + np.arange(-2, 2)
     near = np.maximum(near, 1).astype(np.int64)
@@ -490,7 +497,8 @@ def _rows_of(depth: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.take_along_axis(near, best[..., None], axis=-1)[..., 0]
 
 
-def _named(model: Any, view: ModelView) -> Any:
+def _with_feature_names(model: Any, view: ModelView) -> Any:
+    """Set the number and the names of the features, and return the model."""
     model.n_features_in_ = len(view.columns)
     if view.note["names"] is not None:
         model.feature_names_in_ = np.array(view.note["names"], dtype=object)

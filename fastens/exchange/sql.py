@@ -45,10 +45,12 @@ def write(view: ModelView, *, table: str = "data") -> str:
 
 
 def _lines(parts: list[str]) -> str:
+    """Join result columns, one per line."""
     return ",\n  ".join(parts)
 
 
 def _name(text: str) -> str:
+    """Return a quoted SQL identifier."""
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -59,6 +61,7 @@ def _number(value: float) -> str:
 
 
 def _literal(value: Any) -> str:
+    """Return an SQL literal of a string, boolean or number."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool | np.bool_):
@@ -67,6 +70,7 @@ def _literal(value: Any) -> str:
 
 
 def _raw(k: int) -> str:
+    """Return the identifier of the k-th raw prediction."""
     return f'"raw_{k}"'
 
 
@@ -95,6 +99,7 @@ def _tree(tree: FlatTrees, columns: list[ModelColumn]) -> str:
 
 
 def _condition(tree: FlatTrees, node: int, columns: list[ModelColumn]) -> str:
+    """Return the condition for going left at a node."""
     column = columns[tree.feature[node]]
     name, missing_left = _name(column.name), bool(tree.missing_left[node])
     if (members := tree.sets.get(node)) is not None:
@@ -135,6 +140,7 @@ _NUMBERS = {"identity": "{}", "exp": "EXP({})", "sigmoid": _SIGMOID}
 
 
 def _classes(target: LinkedTarget, names: list[str], suffix: str) -> list[str]:
+    """Return the result columns of a classification target: the predicted label and the class probabilities."""
     classes = np.asarray(target.classes).tolist()
     if len(names) == 1:
         limit = "0.5" if target.link == "shares" else "0"

@@ -30,7 +30,7 @@ _POSTPROCESSORS = {
 def write(view: ModelView) -> bytes:
     """Return bytes for `treelite.Model.deserialize_bytes`. Categories become their positions."""
     target = view.only_target
-    task, postprocessor = _kind(target, view.n_outputs)
+    task, postprocessor = _task_and_postprocessor(target, view.n_outputs)
     # Regression has one class per target, and each tree belongs to one target.
     by_target = view.n_outputs > 1 and task == _REGRESSOR
     n_targets, n_classes = (view.n_outputs, [1] * view.n_outputs) if by_target else (1, [view.n_outputs])
@@ -58,7 +58,7 @@ def write(view: ModelView) -> bytes:
     return b"".join([*parts, *(_tree(tree) for _, tree in rounds)])
 
 
-def _kind(target: LinkedTarget, n_outputs: int) -> tuple[int, str]:
+def _task_and_postprocessor(target: LinkedTarget, n_outputs: int) -> tuple[int, str]:
     """Return the task and the postprocessor that converts sums to predictions."""
     if target.classes is None and target.link == "identity":
         return _REGRESSOR, "identity"
@@ -70,10 +70,12 @@ def _kind(target: LinkedTarget, n_outputs: int) -> tuple[int, str]:
 
 
 def _array(values: NDArray[Any]) -> bytes:
+    """Return an array in treelite's format: its length, then its values."""
     return struct.pack("<Q", len(values)) + values.tobytes()
 
 
 def _tree(tree: FlatTrees) -> bytes:
+    """Return a tree in treelite's binary format."""
     n_nodes, is_leaf = len(tree.left), tree.is_leaf
     kind = np.where(is_leaf, _LEAF, _NUMERIC).astype(np.int8)
     kind[list(tree.sets)] = _CATEGORICAL

@@ -36,7 +36,7 @@ class Line:
     slopes: Sequence[float] = ()
 
     def times(self, factor: float) -> Line:
-        """Return the model times a factor."""
+        """Return the linear model with its constant and slopes multiplied by a factor."""
         return Line(self.constant * factor, self.features, [slope * factor for slope in self.slopes])
 
 
@@ -493,6 +493,7 @@ def _thresholds(
 
 
 def _binning(thresholds: list[Floats], columns: ModelColumns, is_categorical: Bools) -> Binning:
+    """Return the binning with these thresholds, and with a code per category for categorical columns."""
     codes: list[NDArray[np.uint16] | None] = [None] * len(thresholds)
     lookup = np.zeros((len(thresholds), 2), dtype=np.int32)
     for index in np.flatnonzero(is_categorical).tolist():

@@ -83,6 +83,7 @@ def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objecti
 
 
 def _survival(name: str, objective: dict[str, Any]) -> Objective:
+    """Return the counterpart of a survival objective; raise ModelFileError for all other objectives."""
     if name == "survival:cox":
         return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard())
     if name == "survival:aft":
@@ -98,6 +99,7 @@ def _survival(name: str, objective: dict[str, Any]) -> Objective:
 
 
 def _tweedie(objective: dict[str, Any]) -> Any:
+    """Return the counterpart of a Tweedie objective; Poisson loss if its variance power is not between 1 and 2."""
     options = objective.get("tweedie_regression_param", {})
     power = number(options.get("tweedie_variance_power", "1.5"), "tweedie_variance_power")
     return TweedieLoss(variance_power=power) if 1 < power < 2 else "poisson"
@@ -145,18 +147,21 @@ class _Reader:
         self.content, self.at = content, 0
 
     def take(self, n: int) -> bytes:
+        """Return the next n bytes and move past them."""
         if n < 0 or self.at + n > len(self.content):
             raise refuse("UBJSON must not end within a value; the file is truncated or damaged")
         self.at += n
         return self.content[self.at - n : self.at]
 
     def mark(self) -> str:
+        """Return the next type marker; padding is skipped."""
         mark = self.take(1)
         while mark == b"N":
             mark = self.take(1)
         return mark.decode("latin-1")
 
     def value(self, mark: str, level: int) -> Any:
+        """Read a value of the type of `mark`; `level` is its depth of nesting."""
         if level > _MAX_LEVELS:
             raise refuse("UBJSON must not be nested so deeply")
         if mark in _NUMBER_TYPES:
@@ -174,22 +179,26 @@ class _Reader:
         raise refuse(f"UBJSON must not have a value of type {mark!r}; the file is damaged")
 
     def numbers(self, mark: str, n: int) -> np.ndarray:
+        """Read n numbers of the type of `mark`."""
         kind = np.dtype(_NUMBER_TYPES[mark])
         return np.frombuffer(self.take(n * kind.itemsize), dtype=kind).astype(kind.newbyteorder("="))
 
     def size(self) -> int:
+        """Read the number of items or bytes of a container."""
         mark = self.mark()
         if mark not in "iUIlL":
             raise refuse("the size of a UBJSON value must be a whole number; the file is damaged")
         return int(self.numbers(mark, 1)[0])
 
     def text(self) -> str:
+        """Read a string."""
         try:
             return self.take(self.size()).decode("utf-8")
         except UnicodeDecodeError as error:
             raise refuse("a UBJSON string must be UTF-8; the file is damaged") from error
 
     def members(self, level: int) -> dict[str, Any]:
+        """Read the rest of an object after its opening brace."""
         members: dict[str, Any] = {}
         left = self.size() if self.skip("#") else -1
         while left != 0 and not (left < 0 and self.skip("}")):
@@ -201,6 +210,7 @@ class _Reader:
         return members
 
     def items(self, level: int) -> Any:
+        """Read the rest of an array after its opening bracket; typed arrays become NumPy arrays."""
         if self.skip("$"):
             mark = self.mark()
             if mark not in _NUMBER_TYPES or not self.skip("#"):
@@ -214,6 +224,7 @@ class _Reader:
         return items
 
     def skip(self, mark: str) -> bool:
+        """Move past a marker if it is next; return True if it was."""
         is_there = self.content[self.at : self.at + 1] == mark.encode()
         self.at += is_there
         return is_there
@@ -294,6 +305,7 @@ def _trees(
 
 
 def _tree(tree: Any, index: int, weight: np.float32 | None) -> FlatTrees:
+    """Read tree number `index`; `weight` multiplies its leaf values if it is not None (DART)."""
     settings = part(tree, "tree_param", dict)
     n_nodes = whole_number(part(settings, "num_nodes", str), "num_nodes", 1)
     width = max(1, whole_number(settings.get("size_leaf_vector", "1"), "size_leaf_vector"))
@@ -485,6 +497,7 @@ def _learner(target: LinkedTarget, view: ModelView) -> tuple[dict[str, Any], dic
 
 
 def _written_tree(tree: FlatTrees, number: int, view: ModelView) -> dict[str, Any]:
+    """Return a tree as the JSON object of an XGBoost model, with `number` as its index."""
     by_set = np.zeros(len(tree.left), dtype=bool)
     by_set[list(tree.sets)] = True
     # In XGBoost, members of a set go right and all others go left.

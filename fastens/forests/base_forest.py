@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
 from fastens.base import Capabilities
-from fastens.engine.bins.binning import AnyMatrix, binned, learned_and_binned
+from fastens.engine.bins.binning import AnyMatrix, binned, learn_and_bin
 from fastens.engine.comm import LOCAL, gathered
 from fastens.engine.forest.forests import ForestGrower
 from fastens.engine.grow.growth import count_of, prune
@@ -43,6 +43,7 @@ from fastens.forests.parameters import (
     check_drawing,
     check_same_drawing,
     forest_parameters,
+    gain_shares,
 )
 from fastens.forests.posterior_averaging import AUTO, AVERAGING, OUT_OF_BAG, POSTERIOR, Averaging
 from fastens.forests.tree import Members, template
@@ -128,7 +129,7 @@ class BaseForest(TreeParameters, TreeModel):
             if not (self._has_random_thresholds or reads_left_out or getattr(self, "keep_leaves", False)):
                 release(data.X, n_passes=2)  # one pass learns the bin edges, and another pass bins the rows
             max_bins = bins_of_features(self)
-            binning, matrix = learned_and_binned(data.X, data.sample_weight, max_bins, kinds, n_threads, data.comm)
+            binning, matrix = learn_and_bin(data.X, data.sample_weight, max_bins, kinds, n_threads, data.comm)
         averager = self._make_averager(everyone, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if continues:
@@ -549,11 +550,5 @@ class BaseForest(TreeParameters, TreeModel):
 
 def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:
     """Return the mean decrease in impurity of each feature, normalised to sum to 1."""
-    tree = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets))
-    inner = trees.feature >= 0
-    cell = tree[inner] * n_features + column_of[trees.feature[inner]]
-    gain = np.zeros((trees.n_trees, n_features))
-    np.add.at(gain.ravel(), cell, trees.gain[inner])
-    total = gain.sum(axis=1, keepdims=True)
-    share = np.divide(gain, total, out=np.zeros_like(gain), where=total > 0).mean(axis=0)
+    share = gain_shares(trees, column_of, n_features).mean(axis=0)
     return share / share.sum() if share.any() else share

@@ -280,9 +280,8 @@ class OutOfBag:
         """Return the errors that calibrate intervals or sets; raise ValueError if all rows are in all bags."""
         if self.conformity is None:
             raise ValueError(
-                "max_samples must leave rows out of bags to measure prediction errors; all rows are in all "
-                "bags. Lower max_samples, or set weight_type='importance', which draws as many rows as the "
-                "table has."
+                "max_samples must leave rows out of bags to measure prediction errors; all rows are in all bags. Lower "
+                "max_samples, or set weight_type='importance', which draws as many rows as the table has."
             )
         return self.conformity
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,14 +15,13 @@ from fastens.engine.forest.forests import ForestParameters
 from fastens.engine.grow.growth import count_of
 from fastens.engine.trees.contributions import parents
 from fastens.engine.trees.trees import TreeEnsemble
-from fastens.params.docstrings import entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.options import TextChoice
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real, whole
 from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
-from fastens.tree_model.saving import BINS
-from fastens.tree_model.tree_model import DOCS as TREE_DOCS
+from fastens.tree_model.saving import BINS, SavedEnsemble
 from fastens.tree_model.tree_model import column_chances, monotone_columns, path_rules
 from fastens.warn import warn
 
@@ -52,7 +51,73 @@ NUMBER_CRITERION = one_of("squared_error", "absolute_error", "poisson", _FRIEDMA
 
 @with_parameters
 class TreeParameters:
-    """Parameters shared by single trees and forests."""
+    """Parameters shared by single trees and forests.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Number of trees. More trees reduce the variance of the predictions at a proportional cost in time and memory.
+    splitter : {"best", "random"}
+        How the threshold of each candidate feature is chosen: "best" takes the threshold with the highest gain,
+        "random" draws a threshold at random, as extra trees do.
+    max_depth : int or None
+        Maximum depth of a tree. Deeper trees fit the training set more closely and may overfit. If None, depth is not
+        limited.
+    min_samples_split : int or float
+        Minimum number of rows in a node that may be split. A float is a fraction of the training rows.
+    min_samples_leaf : int or float
+        Minimum number of rows in a leaf, regardless of their weights. A float is a fraction of the training rows.
+        Larger values regularise more.
+    min_weight_fraction_leaf : float
+        Minimum fraction of the total sample weight in a leaf.
+    max_features : int, float, "sqrt", "log2" or None
+        Number of features that are drawn at random as candidates for each split. A float is a fraction of the features;
+        "sqrt" and "log2" apply to their number. If None, or a number above the number of features, all features are
+        evaluated. Features that are constant in the node do not count. Smaller values make the trees of a forest less
+        correlated.
+    max_leaf_nodes : int or None
+        Maximum number of leaves of a tree, which is then grown best-first. If None, there is no limit.
+    min_impurity_decrease : float
+        Minimum decrease in impurity of a split, weighted by the node's fraction of the total sample weight.
+    max_features_per_tree : int, float, "sqrt", "log2" or None
+        Number of features that are drawn once for each tree; `max_features` then draws from these. A float is a
+        fraction of the features; "sqrt" and "log2" apply to their number. If None, or a number above the number of
+        features, each tree may use all features.
+    max_samples : int, float or None
+        Number of rows drawn for each tree if `bootstrap` is used. A float is a fraction of the default number of draws.
+        If None, the default number is drawn; see `bootstrap`.
+    oob_score : bool or function
+        If True, predict each training row by the trees whose bags do not contain it, and score these out-of-bag
+        predictions as `score` does. A function of the targets and the predictions replaces that score.
+    warm_start : bool
+        If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows,
+        the result is identical to fitting all trees at once. If the rows or the sampling change, `oob_score` and
+        `keep_leaves` must be False, and the bags are no longer available.
+    keep_leaves : bool
+        If True, store the training targets of every leaf, so that `predict_quantiles` uses their full distribution.
+    ccp_alpha : float
+        Complexity parameter of minimal cost-complexity pruning (Breiman et al. 1984). Subtrees that lower the impurity
+        by less than this value per leaf are pruned, so larger values give smaller trees.
+    criterion : {"squared_error", "absolute_error", "poisson"}
+        Function that measures the quality of a split. Leaves predict the mean, or with "absolute_error" the weighted
+        median. "friedman_mse", from scikit-learn before 1.11, means "squared_error".
+    bootstrap : bool
+        If True, grow each tree on rows drawn with replacement, with probabilities proportional to their weights. The
+        number of draws is the number of rows, or the sum of the weights if all weights are integers.
+    averaging : "posterior", PosteriorAverage or None
+        If "posterior", average each tree over all its prunings (see `BayesTreeRegressor`); prediction cost is
+        unchanged. `PosteriorAverage` sets the prior and the rows used as evidence. If None, trees are not averaged.
+    monotonic_cst : array of -1, 0, 1 or dict by name
+        Monotonic constraint of each feature: the prediction must not decrease (1) or not increase (-1) with the
+        feature; 0 means no constraint.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,), or list of arrays
+        Sorted class labels. With several targets, a list with the labels of each target.
+    """
+
+    _docs: ClassVar[Docs] = SavedEnsemble._docs | described(__doc__)
 
     criterion: str = parameter(NUMBER_CRITERION, default="squared_error")
     max_depth: int | None = parameter(whole(1) | NONE, default=None)
@@ -148,102 +213,6 @@ def check_same_drawing(bootstrap: Any, of_last_fit: Any) -> None:
         )
 
 
-DOCS = TREE_DOCS | entries("""\
-n_estimators : int
-    Number of trees. More trees reduce the variance of the predictions at a proportional cost in time and memory.
-splitter : {"best", "random"}
-    How the threshold of each candidate feature is chosen: "best" takes the threshold with the highest gain, "random"
-    draws a threshold at random, as extra trees do.
-max_depth : int or None
-    Maximum depth of a tree. Deeper trees fit the training set more closely and may overfit. If None, depth is not
-    limited.
-min_samples_split : int or float
-    Minimum number of rows in a node that may be split. A float is a fraction of the training rows.
-min_samples_leaf : int or float
-    Minimum number of rows in a leaf, regardless of their weights. A float is a fraction of the training rows. Larger
-    values regularise more.
-min_weight_fraction_leaf : float
-    Minimum fraction of the total sample weight in a leaf.
-max_features : int, float, "sqrt", "log2" or None
-    Number of features that are drawn at random as candidates for each split. A float is a fraction of the features;
-    "sqrt" and "log2" apply to their number. If None, or a number above the number of features, all features are
-    evaluated. Features that are constant in the node do not count. Smaller values make the trees of a forest less
-    correlated.
-max_leaf_nodes : int or None
-    Maximum number of leaves of a tree, which is then grown best-first. If None, the number of leaves is not limited.
-min_impurity_decrease : float
-    Minimum decrease in impurity of a split, weighted by the node's fraction of the total sample weight.
-max_features_per_tree : int, float, "sqrt", "log2" or None
-    Number of features that are drawn once for each tree; `max_features` then draws from these. A float is a fraction of
-    the features; "sqrt" and "log2" apply to their number. If None, or a number above the number of features, each tree
-    may use all features.
-max_samples : int, float or None
-    Number of rows drawn for each tree if `bootstrap` is used. A float is a fraction of the default number of draws. If
-    None, the default number is drawn; see `bootstrap`.
-oob_score : bool or function
-    If True, predict each training row by the trees whose bags do not contain it, and score these out-of-bag predictions
-    as `score` does. A function of the targets and the predictions replaces that score.
-warm_start : bool
-    If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows, the
-    result is identical to fitting all trees at once. If the rows or the sampling change, `oob_score` and `keep_leaves`
-    must be False, and the bags are no longer available.
-keep_leaves : bool
-    If True, store the training targets of every leaf, so that `predict_quantiles` uses their full distribution.
-ccp_alpha : float
-    Complexity parameter of minimal cost-complexity pruning (Breiman et al. 1984). Subtrees that lower the impurity by
-    less than this value per leaf are pruned, so larger values give smaller trees.
-criterion : {"squared_error", "absolute_error", "poisson"}
-    Function that measures the quality of a split. Leaves predict the mean, or with "absolute_error" the weighted
-    median. "friedman_mse", from scikit-learn before 1.11, means "squared_error".
-bootstrap : bool
-    If True, grow each tree on rows drawn with replacement, with probabilities proportional to their weights. The number
-    of draws is the number of rows, or the sum of the weights if all weights are integers.
-averaging : "posterior", PosteriorAverage or None
-    If "posterior", average each tree over all its prunings (see `BayesTreeRegressor`); prediction cost is unchanged.
-    `PosteriorAverage` sets the prior and the rows used as evidence. If None, trees are not averaged.
-monotonic_cst : array of -1, 0, 1 or dict by name
-    Monotonic constraint of each feature: the prediction must not decrease (1) or not increase (-1) with the feature; 0
-    means no constraint.
-classes_ : array of shape (n_classes,), or list of arrays
-    Sorted class labels. With several targets, a list with the labels of each target.
-""")
-# Descriptions that differ for classification.
-CLASS_DOCS = DOCS | entries("""\
-criterion : {"gini", "entropy", "log_loss"}
-    Function that measures the quality of a split. "entropy" and "log_loss" are equivalent.
-bootstrap : bool, "stratified", "balanced", float or dict
-    If True, grow each tree on rows drawn with replacement, with probabilities proportional to their weights. The number
-    of draws is the number of rows, or the sum of the weights if all weights are integers. "stratified" draws from each
-    class as many rows as the class has; "balanced" draws from each class as many rows as the smallest class has (Chen,
-    Liaw & Breiman 2004). A float between 0 and 1 is the ratio of the smallest class to the largest one in a bag: larger
-    classes are drawn less often, so 1 balances all classes. A dict maps classes to their number of draws: an integer
-    is a count, and a float is a multiple of the class size. Other classes get as many draws as they have rows.
-voting : {"soft", "hard"}
-    How the trees are combined: "soft" averages their class probabilities, "hard" counts one vote per tree.
-class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None
-    Weights of the classes, multiplied with `sample_weight`. With `bootstrap`, they multiply the probability that a row
-    is drawn. "balanced" weights classes inversely to their frequency; "balanced_subsample" does so within each bag. For
-    several targets, pass a list with one dict per target. If None, all classes have weight 1.
-averaging : "auto", "posterior", PosteriorAverage or None
-    If "posterior", average each tree over all its prunings (see `BayesTreeClassifier`). The pure leaves of full trees
-    then do not predict probabilities of 0 and 1, which lowers the log loss; prediction cost is unchanged. "auto" is
-    "posterior" without `monotonic_cst`, and None with it. `PosteriorAverage` sets the prior and the rows used as
-    evidence. If None, leaves predict the class frequencies of their rows, as in scikit-learn.
-monotonic_cst : array of -1, 0, 1 or dict by name
-    Monotonic constraint of each feature: the probability of the second class must not decrease (1) or not increase (-1)
-    with the feature; 0 means no constraint. Only for binary targets.
-""")
-# Single trees do not draw rows, so their class weights have no variant for bags, and no rows are left out.
-TREE_CLASS_DOCS = entries("""\
-averaging : "posterior", PosteriorAverage or None
-    If "posterior", average the tree over all its prunings, as random forests do by default. `PosteriorAverage` sets the
-    prior; its evidence must be "train". If None, leaves predict the class frequencies of their rows.
-class_weight : dict, list of dicts, "balanced" or None
-    Weights of the classes, multiplied with `sample_weight`. "balanced" weights classes inversely to their frequency.
-    For several targets, pass a list with one dict per target. If None, all classes have weight 1.
-""")
-
-
 Array = NDArray[np.float64]
 
 
@@ -323,3 +292,16 @@ def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
 
 def _loss(y: Array, mean: Array, is_poisson: bool) -> Array:
     return xlogy(y, np.divide(y, mean, out=np.ones_like(mean), where=mean > 0)) if is_poisson else (y - mean) ** 2
+
+
+def gain_shares(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int, least: float | None = None) -> Array:
+    """Return the fraction of each feature in the gain of each tree, (n_trees, n_features).
+
+    If `least` is not None, splits with a lower gain count as if they had this gain.
+    """
+    tree, inner = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets)), trees.feature >= 0
+    gain = trees.gain[inner] if least is None else np.maximum(trees.gain[inner], least)
+    gains = np.zeros((trees.n_trees, n_features))
+    np.add.at(gains, (tree[inner], column_of[trees.feature[inner]]), gain)
+    total = gains.sum(axis=1, keepdims=True)
+    return np.divide(gains, total, out=np.zeros_like(gains), where=total > 0)

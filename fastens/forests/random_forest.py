@@ -413,15 +413,15 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
                 )
         return quantiles_of_trees(values, levels)
 
-    def _leaf_row_arrays(self) -> Arrays:
-        return self._leaf_rows.to_arrays() if hasattr(self, "_leaf_rows") else {}
-
     def _restore_leaf_rows(self, arrays: Arrays) -> None:
         if _LEAF_VALUES in arrays:
             self._leaf_rows = LeafRows.from_arrays(arrays, self._ensemble.node_offsets, len(self._leaf_values))
 
     _saved: ClassVar[SavedParts] = (
-        Saved(_leaf_row_arrays, finish=_restore_leaf_rows),
+        Saved(
+            lambda model: model._leaf_rows.to_arrays() if hasattr(model, "_leaf_rows") else {},
+            finish=_restore_leaf_rows,
+        ),
         attributes("_leaf_values", key=_LEAF_VALUES),
     )
 

@@ -24,19 +24,11 @@ from fastens.engine.rows.sampling import Bootstrap, Subsample, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import depths
 from fastens.engine.trees.trees import TreeEnsemble, TreeStore
-from fastens.forests.bags import (
-    Bags,
-    OwnRows,
-    Samples,
-    check_continued,
-    check_seed,
-    draw_seed,
-    n_drawn,
-)
+from fastens.forests.bags import Bags, OwnRows, Samples, check_continued, check_seed, draw_seed, n_drawn
 from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, NUMBER_OF_FEATURES, n_of_rows
 from fastens.forests.tree import Members
 from fastens.modelfile.saving import Saved, SavedParts, attributes
-from fastens.params.docstrings import Docs, entries
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.options import TextChoice
 from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, one_of, parameter, real, whole
@@ -46,25 +38,25 @@ from fastens.table.parts import present_part
 from fastens.table.training_data import WEIGHT_TYPE, check_weights, unless_ones
 from fastens.tree_model.explanations import explain
 from fastens.tree_model.saving import BINS, SavedEnsemble, bins_of_features
-from fastens.tree_model.tree_model import DOCS as TREE_DOCS
 from fastens.tree_model.tree_model import check_same_rules
 from fastens.warn import warn
 
 Array = NDArray[np.float64]
 _SEED = "seed"
 
-DOCS = TREE_DOCS | entries("""\
-n_estimators : int
-    Number of trees. Time and memory are proportional to it.
-warm_start : bool
-    If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows, the
-    result is identical to fitting all trees at once.
-""")
-
 
 @with_parameters
 class RandomSplits(SavedEnsemble, BaseFastens):
-    """Base class of forests that are grown by random splits, without a target."""
+    """Base class of forests that are grown by random splits, without a target.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Number of trees. Time and memory are proportional to it.
+    warm_start : bool
+        If True, `fit` keeps the existing trees and adds new ones until there are `n_estimators`. With the same rows,
+        the result is identical to fitting all trees at once.
+    """
 
     n_estimators: int = parameter(whole(1), default=100, kw_only=False)
     categorical_features: ColumnChoice = parameter(ANYTHING, default="from_dtype")
@@ -75,7 +67,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     random_state: RandomState = parameter(RANDOM_STATE, default=None)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = SavedEnsemble._docs | described(__doc__)
     _capabilities = Capabilities(supports_distributed_fit=True)
 
     def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
@@ -154,9 +146,6 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return self.estimators_[index]
 
     _saved: ClassVar[SavedParts] = (attributes("_seed", key=_SEED), Saved(finish=check_seed))
-
-    def _n_outputs(self) -> int:
-        return 1
 
 
 EULER = 0.5772156649015329

@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import Bunch
 
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities, TrainingData
-from fastens.engine.bins.binning import AnyMatrix, Binning, learned_and_binned
+from fastens.engine.bins.binning import AnyMatrix, Binning, learn_and_bin
 from fastens.engine.comm import LOCAL, Comm, gathered, max_floats
 from fastens.engine.elementary import log2, xlogy
 from fastens.engine.forest.forests import ForestGrower, TreeSample, TreeTarget, class_target, number_target
@@ -26,10 +26,7 @@ from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.forests.bags import GROWING, OwnRows, growth_seed
 from fastens.forests.parameters import (
     CLASS_CRITERION,
-    CLASS_DOCS,
-    DOCS,
     NUMBER_CRITERION,
-    TREE_CLASS_DOCS,
     TreeParameters,
     forest_parameters,
     node_impurities,
@@ -37,12 +34,12 @@ from fastens.forests.parameters import (
 )
 from fastens.forests.posterior_averaging import AVERAGING, ClassAveraging, RandomSplitClassAveraging
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
-from fastens.params.docstrings import Docs
+from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, PosteriorAverage
 from fastens.params.rules import ANYTHING, RANDOM_STATE, one_of, parameter, real, whole
 from fastens.params.types import ClassWeight, PerColumn, RandomState
-from fastens.table.training_data import AllRows, columns_of_labels
+from fastens.table.training_data import AllRows, labels_of
 from fastens.tree_model.saving import BINS, bins_of_features
 from fastens.tree_model.tree_model import CATEGORIES, TreeModel
 
@@ -104,10 +101,7 @@ class ClassTargets(NamedTuple):
 
     def decoded(self, answers: Array) -> NDArray[Any]:
         """Convert class indices to labels."""
-        index = answers.astype(np.intp)
-        if not isinstance(self.classes, list):
-            return self.classes[index[:, 0]]
-        return columns_of_labels(classes[k] for classes, k in zip(self.classes, index.T, strict=True))
+        return labels_of(answers if isinstance(self.classes, list) else answers[:, 0], self.classes)
 
     def probabilities(self, mean: Values) -> Any:
         """Return class probabilities; with several targets, a list of arrays."""
@@ -212,12 +206,40 @@ def _check_values(model: Any, arrays: Arrays) -> None:
 
 
 class TreesClassifier(BaseClassifier):
-    """Mixin of classifiers whose leaf values are class probabilities."""
+    """Mixin of classifiers whose leaf values are class probabilities.
+
+    Parameters
+    ----------
+    criterion : {"gini", "entropy", "log_loss"}
+        Function that measures the quality of a split. "entropy" and "log_loss" are equivalent.
+    bootstrap : bool, "stratified", "balanced", float or dict
+        If True, grow each tree on rows drawn with replacement, with probabilities proportional to their weights. The
+        number of draws is the number of rows, or the sum of the weights if all weights are integers. "stratified" draws
+        from each class as many rows as the class has; "balanced" draws from each class as many rows as the smallest
+        class has (Chen, Liaw & Breiman 2004). A float between 0 and 1 is the ratio of the smallest class to the largest
+        one in a bag: larger classes are drawn less often, so 1 balances all classes. A dict maps classes to their
+        number of draws: an integer is a count, and a float is a multiple of the class size. Other classes get as many
+        draws as they have rows.
+    voting : {"soft", "hard"}
+        How the trees are combined: "soft" averages their class probabilities, "hard" counts one vote per tree.
+    class_weight : dict, list of dicts, "balanced", "balanced_subsample" or None
+        Weights of the classes, multiplied with `sample_weight`. With `bootstrap`, they multiply the probability that a
+        row is drawn. "balanced" weights classes inversely to their frequency; "balanced_subsample" does so within each
+        bag. For several targets, pass a list with one dict per target. If None, all classes have weight 1.
+    averaging : "auto", "posterior", PosteriorAverage or None
+        If "posterior", average each tree over all its prunings (see `BayesTreeClassifier`). The pure leaves of full
+        trees then do not predict probabilities of 0 and 1, which lowers the log loss; prediction cost is unchanged.
+        "auto" is "posterior" without `monotonic_cst`, and None with it. `PosteriorAverage` sets the prior and the rows
+        used as evidence. If None, leaves predict the class frequencies of their rows, as in scikit-learn.
+    monotonic_cst : array of -1, 0, 1 or dict by name
+        Monotonic constraint of each feature: the probability of the second class must not decrease (1) or not increase
+        (-1) with the feature; 0 means no constraint. Only for binary targets.
+    """
 
     _has_class_shares: ClassVar[bool] = True
     _has_all_shares: bool = False
     _factor_bits = 14  # the precision that growth uses for row weights
-    _docs: ClassVar[Docs] = CLASS_DOCS
+    _docs: ClassVar[Docs] = TreeParameters._docs | described(__doc__)
     if TYPE_CHECKING:
         _mean: Any
 
@@ -251,7 +273,7 @@ class TreesClassifier(BaseClassifier):
 class TreesRegressor(BaseRegressor):
     """Mixin of regressors whose leaf values are numbers, one for each target."""
 
-    _docs: ClassVar[Docs] = DOCS
+    _docs: ClassVar[Docs] = TreeParameters._docs
     _value_dtype: ClassVar[Any] = np.float32
     _saved: ClassVar[SavedParts] = (Saved(finish=_check_values),)
     if TYPE_CHECKING:
@@ -474,7 +496,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         data = self._learn_statistics(data, seed)
         n_threads = resolve_n_jobs(self.n_jobs)
         kinds, comm = self._is_categorical, data.comm
-        binning, matrix = learned_and_binned(data.X, data.sample_weight, bins_of_features(self), kinds, n_threads, comm)
+        binning, matrix = learn_and_bin(data.X, data.sample_weight, bins_of_features(self), kinds, n_threads, comm)
         everyone = data.of_all_ranks()
         weight, local_rows = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
         n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
@@ -573,7 +595,19 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
     The tree splits the rows recursively in two, each time at the split with the largest decrease in impurity. A leaf
     predicts the class frequencies of its rows.
 
-    {parameters and attributes}
+    Parameters
+    ----------
+    {parameters}
+    averaging : "posterior", PosteriorAverage or None, default=None
+        If "posterior", average the tree over all its prunings, as random forests do by default. `PosteriorAverage` sets
+        the prior; its evidence must be "train". If None, leaves predict the class frequencies of their rows.
+    class_weight : dict, list of dicts, "balanced" or None, default=None
+        Weights of the classes, multiplied with `sample_weight`. "balanced" weights classes inversely to their
+        frequency. For several targets, pass a list with one dict per target. If None, all classes have weight 1.
+
+    Attributes
+    ----------
+    {attributes}
 
     References
     ----------
@@ -596,8 +630,6 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
     monotonic_cst: PerColumn = parameter(ANYTHING, default=None)
     categories: Categories | None = parameter(CATEGORIES, default=None)
     max_bins: int | ArrayLike | Mapping[Any, int] = parameter(BINS, default=65_535)
-
-    _docs: ClassVar[Docs] = CLASS_DOCS | TREE_CLASS_DOCS
 
     @property
     def _compares_weights(self) -> bool:  # type: ignore[override]

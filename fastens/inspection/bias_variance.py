@@ -143,9 +143,9 @@ def bias_variance_decomposition(
     X, X_test = _with_rows("X", X), None if X_test is None else _with_rows("X_test", X_test)
     y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:
-        parts = _held_out(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
+        parts = _split_rows(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
     else:
-        parts = _own_test_rows(X, y, X_test, y_test, optimal, kind)
+        parts = _passed_test_rows(X, y, X_test, y_test, optimal, kind)
     X_train, y_train, X_test, y_test, best = parts
     seeds = random.randint(MAX_SEED, size=n_rounds)
     predictions = np.stack(
@@ -233,6 +233,7 @@ _Rows = tuple[Any, NDArray[Any], Any, NDArray[Any], NDArray[Any]]
 
 
 def _checked_loss(estimator: Any, loss: str | None) -> str:
+    """Return the loss, by default the one that suits the estimator; raise ValueError if it does not suit it."""
     ESTIMATOR.check("estimator", estimator)
     (one_of(*LOSSES) | NONE).check("loss", loss)
     if loss == "zero_one" and is_regressor(estimator):
@@ -270,18 +271,20 @@ def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
     return target
 
 
-def _own_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, kind: str) -> _Rows:
+def _passed_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, loss: str) -> _Rows:
+    """Return training and test rows for a passed test set."""
     if X_test is None or y_test is None:
         raise ValueError("X_test and y_test must be passed together.")
-    y_test = _checked_target("y_test", y_test, X_test, kind)
+    y_test = _checked_target("y_test", y_test, X_test, loss)
     check_same_kind("y", y, "y_test", y_test)
-    return X, y, X_test, y_test, _checked_optimal(optimal, y_test, kind)
+    return X, y, X_test, y_test, _checked_optimal(optimal, y_test, loss)
 
 
-def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, kind: str) -> _Rows:
+def _split_rows(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, loss: str) -> _Rows:
+    """Return training and test rows after a random split of X and y."""
     from sklearn.model_selection import train_test_split
 
-    best = _checked_optimal(optimal, y, kind)
+    best = _checked_optimal(optimal, y, loss)
     if len(y) < 2:
         raise ValueError(f"y must have at least 2 rows, because some of them are held out; got {len(y)}.")
     (real(0, 1, open_low=True, open_high=True) | whole(1, len(y) - 1)).check("test_size", test_size)
@@ -289,10 +292,11 @@ def _held_out(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, see
     return _safe_indexing(X, train), y[train], _safe_indexing(X, test), y[test], best[test]
 
 
-def _checked_optimal(optimal: Any, y: NDArray[Any], kind: str) -> NDArray[Any]:
+def _checked_optimal(optimal: Any, y: NDArray[Any], loss: str) -> NDArray[Any]:
+    """Return the optimal predictions of the rows; the targets if None."""
     if optimal is None:
         return y
-    values = as_numbers("optimal", optimal) if kind == "squared_error" else as_labels("optimal", optimal)
+    values = as_numbers("optimal", optimal) if loss == "squared_error" else as_labels("optimal", optimal)
     if values.shape != y.shape:
         raise ValueError(f"optimal must have one value for each row, {y.shape}; got shape {values.shape}.")
     check_same_kind("y", y, "optimal", values)
@@ -310,6 +314,7 @@ def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) 
 
 
 def _squared_parts(predictions: Array, y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:
+    """Return the decomposition of the squared error, from predictions of shape (n_models, n_rows)."""
     mean = predictions.mean(axis=0)
     bias, variance = (mean - optimal) ** 2, predictions.var(axis=0)
     noise = (y - optimal) ** 2
@@ -319,6 +324,7 @@ def _squared_parts(predictions: Array, y: NDArray[Any], optimal: NDArray[Any]) -
 
 
 def _zero_one_parts(predictions: NDArray[Any], y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:
+    """Return the decomposition of the zero-one loss, from predictions of shape (n_models, n_rows)."""
     main = _most_frequent(predictions)
     bias = (main != optimal).astype(np.float64)
     variance = (predictions != main).mean(axis=0)

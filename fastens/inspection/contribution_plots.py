@@ -86,18 +86,19 @@ def draw_scatter(ax: Any, column: PlotColumn, parts: Array, by: PlotColumn | Non
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_categories(ax: Any, places: Array, parts: Array, by: PlotColumn, options: dict[str, Any]) -> None:
+def _draw_categories(ax: Any, positions: Array, parts: Array, by: PlotColumn, options: dict[str, Any]) -> None:
+    """Draw dots at x `positions` and y `parts`, coloured by the categories of another column, with a legend."""
     names = by.categories or []
     counts = np.bincount(by.values[~np.isnan(by.values)].astype(np.intp), minlength=len(names))
     chosen = np.sort(np.argsort(-counts, kind="stable")[:MAX_COLOURS])
     drawn, texts = [], []
     for code, colour in zip(chosen, class_colours(len(chosen)), strict=True):
         rows = by.values == code
-        drawn.append(ax.scatter(places[rows], parts[rows], color=colour, **options))
+        drawn.append(ax.scatter(positions[rows], parts[rows], color=colour, **options))
         texts.append(plain(shortened(names[code], 16)))
     rest = ~np.isin(by.values, chosen)
     if rest.any():
-        drawn.append(ax.scatter(places[rest], parts[rest], color=GREY, **options))
+        drawn.append(ax.scatter(positions[rest], parts[rest], color=GREY, **options))
         texts.append(f"{MISSING} or rare")
     # With explicit handles, labels that begin with an underscore are not left out.
     ax.legend(
@@ -187,6 +188,7 @@ class Explained:
 
 
 def _columns(explanation: Any, data: Array) -> list[PlotColumn]:
+    """Return the columns of an explanation for plotting, with the values to display."""
     shown = getattr(explanation, "display_data", None)
     names = explanation.feature_names
     names = [f"x{k}" for k in range(data.shape[1])] if names is None else [*map(str, names)]
@@ -277,10 +279,12 @@ def plot_explanation(
 
 
 def _top(size: Array, n_top: int) -> NDArray[np.intp]:
+    """Return the indices of the `n_top` largest sizes, the largest first."""
     return np.argsort(-size, kind="stable")[:n_top]
 
 
 def _scatter(explained: Explained, feature: Any, output: int, ax: Any) -> Any:
+    """Draw the contributions of a column against its values, coloured by a second column if a pair is passed."""
     features = feature if isinstance(feature, tuple | list) else (feature,)
     if len(features) not in (1, 2):
         raise ValueError(f"feature must be a column or a pair of columns; got {feature!r}.")
@@ -400,6 +404,7 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
 
 
 def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
+    """Label the rows of a bar chart from top to bottom."""
     ax.set_yticks(range(len(names)), [plain(shortened(name, limit)) for name in names])
     ax.invert_yaxis()
     ax.locator_params(axis="x", nbins=6)
@@ -409,7 +414,7 @@ def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
 # What the outputs of models are called --------------------------------------------------
 
 
-def output_place(estimator: Any, explanation: Any, label: Any) -> int | None:
+def output_index(estimator: Any, explanation: Any, label: Any) -> int | None:
     """Return the index of the output that a model's label names; None for the default."""
     if label is None:
         return None

@@ -119,9 +119,9 @@ def plot_decision_boundary(
         None if names is None else [str(name) for name in names],
         getattr(encoder, "is_categorical", None),
     )
-    places = [np.linspace(*axis.ends, N_PLACES) for axis in plane.axes]
-    places = [along + (along[1] - along[0]) / 2 for along in places]
-    predicted = _predictions(estimator, plane, places[0][:-1], places[1][:-1])
+    positions = [np.linspace(*axis.ends, N_PLACES) for axis in plane.axes]
+    positions = [along + (along[1] - along[0]) / 2 for along in positions]
+    predicted = _predictions(estimator, plane, positions[0][:-1], positions[1][:-1])
     targets = None if y is None else _checked_targets(y, len(plane), predicted.classes)
     ax = axes(ax, figsize=(6.4, 4.8))
     if predicted.classes is None:
@@ -129,7 +129,7 @@ def plot_decision_boundary(
         _draw_points(ax, plane, n_points, targets, **scale)
     else:
         colours = class_colours(len(predicted.classes))
-        _draw_regions(ax, plane, predicted, colours, [along[:-1] for along in places])
+        _draw_regions(ax, plane, predicted, colours, [along[:-1] for along in positions])
         codes = None if targets is None else _codes_of(targets.tolist(), predicted.classes)
         _draw_points(ax, plane, n_points, None if codes is None else colours[codes])
         _draw_legend(ax, predicted.classes, colours)
@@ -156,6 +156,7 @@ def _predictions(estimator: Any, plane: Plane, x: Array, y: Array) -> Prediction
 
 
 def _classes_of(estimator: Any) -> list[Any] | None:
+    """Return the classes of a classifier (empty before `fit`), or None for a regressor."""
     classes = getattr(estimator, "classes_", None)
     if classes is None and not is_classifier(estimator):
         return None
@@ -184,6 +185,7 @@ def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Ar
 
 
 def _codes_of(labels: list[Any], classes: list[Any], name: str = "y") -> NDArray[np.intp]:
+    """Return the index of each label among the classes; raise ValueError for other labels."""
     index = {label: code for code, label in enumerate(classes)}
     unknown = [label for label in labels if label not in index]
     if unknown:
@@ -192,6 +194,7 @@ def _codes_of(labels: list[Any], classes: list[Any], name: str = "y") -> NDArray
 
 
 def _checked_targets(y: Any, n_rows: int, classes: list[Any] | None) -> NDArray[Any]:
+    """Return y as numbers or labels; raise ValueError if its length or a label is invalid."""
     targets = as_numbers("y", y) if classes is None else as_labels("y", y)
     if len(targets) != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(targets)}.")
@@ -211,7 +214,8 @@ def class_colours(n: int) -> Array:
     return np.array(colormaps["tab10"](np.arange(n)) if n <= 10 else colormaps["gist_rainbow"](np.linspace(0, 1, n)))
 
 
-def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array, places: list[Array]) -> None:
+def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array, positions: list[Array]) -> None:
+    """Draw the regions of the predicted classes, whose strength is the predicted probability."""
     is_drawn = ~np.isnan(predicted.values)
     codes = np.where(is_drawn, predicted.values, 0).astype(np.intp)
     strength = np.full(codes.shape, (FAINT + STRONG) / 2)
@@ -223,7 +227,7 @@ def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array,
     for code in np.unique(codes[is_drawn]):
         inside = np.ma.masked_array(codes == code, ~is_drawn).astype(float)
         if inside.min() < inside.max():
-            ax.contour(*places, inside, levels=[0.5], colors="0.25", linewidths=0.7)
+            ax.contour(*positions, inside, levels=[0.5], colors="0.25", linewidths=0.7)
 
 
 def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -> dict[str, Any]:
@@ -237,15 +241,17 @@ def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -
 
 
 def _show(ax: Any, plane: Plane, image: Any, **options: Any) -> Any:
+    """Draw an image over the whole plane."""
     ends = [end for axis in plane.axes for end in axis.ends]
     return ax.imshow(image, extent=ends, origin="lower", aspect="auto", interpolation="nearest", **options)
 
 
 def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: Any) -> None:
+    """Draw at most `n_points` rows of the table, coloured by their targets."""
     if n_points == 0:
         return
     every = -(-len(plane) // n_points)
-    x, y = (axis.places_of(plane.values(axis.column)[::every]) for axis in plane.axes)
+    x, y = (axis.positions_of(plane.values(axis.column)[::every]) for axis in plane.axes)
     x, y = (values + _spread(axis, values, step) for axis, values, step in zip(plane.axes, (x, y), (0, 1), strict=True))
     colours = "0.3" if targets is None else targets[::every]
     shown = np.isfinite(x) & np.isfinite(y)
@@ -254,20 +260,21 @@ def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: An
     ax.scatter(x[shown], y[shown], c=chosen, s=16, edgecolors="white", linewidths=0.5, zorder=3, **options)
 
 
-def _spread(axis: Axis, places: Array, step: int) -> Array:
+def _spread(axis: Axis, positions: Array, step: int) -> Array:
     """Return deterministic offsets that spread the points of a category or of missing values over its strip."""
-    is_strip = np.full(len(places), axis.categories is not None)
+    is_strip = np.full(len(positions), axis.categories is not None)
     width = 0.7
     if axis.categories is None:
         if axis.missing is None:
-            return np.zeros(len(places))
-        is_strip, width = places == axis.missing, 0.7 * BAND * (axis.high - axis.low)
+            return np.zeros(len(positions))
+        is_strip, width = positions == axis.missing, 0.7 * BAND * (axis.high - axis.low)
     # Multiples of irrational numbers fill a range evenly (Weyl).
-    turns = np.arange(len(places)) * (0.6180339887 if step == 0 else 0.7548776662) % 1
+    turns = np.arange(len(positions)) * (0.6180339887 if step == 0 else 0.7548776662) % 1
     return np.where(is_strip, (turns - 0.5) * width, 0.0)
 
 
 def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
+    """Draw the legend of the classes."""
     from matplotlib.lines import Line2D
 
     marks = [
@@ -279,6 +286,7 @@ def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
 
 
 def _label(ax: Any, plane: Plane) -> None:
+    """Label both axes, and name the fixed values of the other columns in the title."""
     for axis, letter in zip(plane.axes, "xy", strict=True):
         side = getattr(ax, f"{letter}axis")
         side.set_label_text(plain(shortened(axis.name, 60)))
@@ -296,6 +304,7 @@ def _label(ax: Any, plane: Plane) -> None:
 
 
 def _lines(texts: list[str], width: int = 70) -> list[str]:
+    """Join texts with commas to lines of at most about `width` characters."""
     lines = [""]
     for text in texts:
         if lines[-1] and len(lines[-1]) + len(text) > width:
@@ -305,4 +314,5 @@ def _lines(texts: list[str], width: int = 70) -> list[str]:
 
 
 def _text(value: Any) -> str:
+    """Return a value as text; floats are shortened."""
     return number_text(value) if isinstance(value, float) else str(value)

@@ -356,9 +356,9 @@ def _correlated(n_voters: int, error: float, correlation: float) -> Array:
     """
     if correlation == 1:
         return np.concatenate([[1 - error], np.zeros(n_voters - 1), [error]])
-    places = np.arange(n_voters)
-    steps = places * (correlation / (1 - correlation))
-    orders = _log_products((n_voters - places) / (places + 1))
+    n_wrong = np.arange(n_voters)
+    steps = n_wrong * (correlation / (1 - correlation))
+    orders = _log_products((n_voters - n_wrong) / (n_wrong + 1))
     wrong, right = _log_products(error + steps), _log_products(1 - error + steps)
     chances = np.exp(orders + wrong + right[::-1] - _log_products(1 + steps)[-1])
     return np.asarray(chances / chances.sum())

@@ -66,6 +66,7 @@ def plot_importance(
 
 
 def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Array | None]:
+    """Return the importances of the features and, for permutation importance, their standard deviations."""
     one_of(*KINDS).check("kind", kind)
     needed = {"gain": "feature_importances_", "permutation": "permutation_importance"}.get(kind, "importances")
     if not hasattr(estimator, needed):
@@ -141,7 +142,7 @@ def plot_dependence(
     rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
     display = _display().from_estimator(
-        estimator if is_classifier(estimator) else _Scores(estimator, label or 0),
+        estimator if is_classifier(estimator) else _OutputAdapter(estimator, label or 0),
         rows,
         features,
         categorical_features=categorical or None,
@@ -218,7 +219,7 @@ def _tidy(ax: Any, are_categorical: list[bool]) -> None:
             line.set_marker("o")
 
 
-class _Scores(RegressorMixin, BaseEstimator):
+class _OutputAdapter(RegressorMixin, BaseEstimator):
     """Single-target regressor for scikit-learn, wrapping a multi-target model, a ranker or a survival model."""
 
     def __init__(self, estimator: Any, output: int = 0) -> None:
@@ -227,10 +228,12 @@ class _Scores(RegressorMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def fit(self, X: Any, y: Any = None) -> _Scores:
+    def fit(self, X: Any, y: Any = None) -> _OutputAdapter:
+        """Return the adapter; the estimator is fitted already."""
         return self
 
     def predict(self, X: Any) -> Array:
+        """Return one output of the estimator's predictions."""
         predicted = np.asarray(self.estimator.predict(X))
         return predicted.reshape(len(predicted), -1)[:, self.output]
 
@@ -254,7 +257,7 @@ def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
         raise ValueError(f"label must be one of {labels}; got {label!r}.")
 
 
-class _OfPlainFrame(BaseEstimator):
+class _DisplayFrameAdapter(BaseEstimator):
     """Wrapper for scikit-learn's displays, which need string column names and dates as days since 1970."""
 
     def __init__(self, estimator: Any, labels: Any, dates: list[int]) -> None:
@@ -266,7 +269,8 @@ class _OfPlainFrame(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return self.estimator.__sklearn_tags__()
 
-    def fit(self, X: Any, y: Any = None) -> _OfPlainFrame:
+    def fit(self, X: Any, y: Any = None) -> _DisplayFrameAdapter:
+        """Return the adapter; the estimator is fitted already."""
         return self
 
     @property
@@ -274,12 +278,15 @@ class _OfPlainFrame(BaseEstimator):
         return self.estimator.classes_
 
     def predict(self, X: Any) -> Any:
+        """Predict for a frame of the display, converted back to the columns of `fit`."""
         return self.estimator.predict(self._as_given(X))
 
     def predict_proba(self, X: Any) -> Any:
+        """Return class probabilities for a frame of the display, converted back to the columns of `fit`."""
         return self.estimator.predict_proba(self._as_given(X))
 
     def _as_given(self, X: Any) -> Any:
+        """Return the frame with the column labels and the dates of the original table."""
         frame = X.copy(deep=False)
         for column in self.dates:
             frame.isetitem(column, instants_of(frame.iloc[:, column].to_numpy()))
@@ -311,7 +318,7 @@ def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, l
             for part in pairs
         ]
         plain = plain.set_axis(texts_of(names) or [f"x{column}" for column in range(len(names))], axis=1)
-    return _OfPlainFrame(estimator, table.columns, dates), plain, features, dates
+    return _DisplayFrameAdapter(estimator, table.columns, dates), plain, features, dates
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:
@@ -338,6 +345,7 @@ def _with_points(rows: Any, columns: list[Any]) -> Any:
 
 
 def _check_columns(columns: list[Any], table: Any) -> None:
+    """Raise ValueError unless the columns are names or indices of columns of the table."""
     names = list(getattr(table, "columns", ()))
     if table.ndim != 2:
         raise ValueError(f"X must be a table with rows and columns; got shape {table.shape}.")

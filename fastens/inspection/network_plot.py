@@ -62,6 +62,7 @@ def _depths(parents: Parents) -> list[int]:
 
 
 def _turned(above: Neighbours) -> Neighbours:
+    """Return the neighbours below each node, from the neighbours above each node."""
     below: Neighbours = {node: [] for node in above}
     for node, neighbours in above.items():
         for parent in neighbours:
@@ -101,7 +102,7 @@ def _crossings(layers: Layers, above: Neighbours) -> int:
     return total
 
 
-def places(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
+def horizontal_positions(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
     """Return positions of variables and bends, near the mean of their neighbours and without overlap.
 
     `layers` and `above` are from `layered`; `widths` are the widths of the variables, including spacing.
@@ -178,7 +179,7 @@ class _NetworkLayout:
     def __init__(self, parents: Parents, widths: np.ndarray, heights: np.ndarray, levels: Any) -> None:
         layers, above, self._bends = layered(parents, levels)
         self._widths, self._heights = widths, heights
-        x = places(layers, above, (widths + BESIDE).tolist())
+        x = horizontal_positions(layers, above, (widths + BESIDE).tolist())
         half = np.zeros(len(x))
         half[: len(widths)] = widths / 2
         self.x = x - (x - half).min()
@@ -186,6 +187,7 @@ class _NetworkLayout:
         self._set_layers(layers)
 
     def _set_layers(self, layers: Layers) -> None:
+        """Set the vertical positions of all nodes, layer by layer from the top."""
         n_variables = len(self._heights)
         tall = [max(self._heights[node] for node in layer if node < n_variables) for layer in layers]
         tops = -np.concatenate([[0.0], np.cumsum(np.array(tall) + BETWEEN)])
@@ -287,10 +289,12 @@ def _titled(ax: Any, title: str, is_new: bool) -> Any:
 
 
 def _role(is_specific: bool, is_general: bool) -> str:
+    """Return "S", "G" or both for a hypothesis in the specific or general boundary."""
     return " = ".join(letter for letter, holds in (("S", is_specific), ("G", is_general)) if holds)
 
 
 def _named(member: Any, role: str) -> str:
+    """Return the text of a hypothesis, wrapped, after its role."""
     text = shortened(repr(member), LONGEST)
     return "\n".join(textwrap.wrap(f"{role}: {text}" if role else text, LINE))
 

@@ -162,6 +162,7 @@ def as_truths(name: str, values: Any) -> NDArray[np.bool_]:
 
 
 def _as_array(name: str, values: Any) -> NDArray[Any]:
+    """Return values as an array; raise ValueError if rows differ in length."""
     if isinstance(values, list | tuple):
         try:
             return np.asarray(values)
@@ -171,6 +172,7 @@ def _as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def _check_shape(name: str, array: NDArray[Any], ndim: int) -> None:
+    """Raise ValueError unless the array has `ndim` axes and is not empty."""
     if array.ndim != ndim or array.size == 0:
         raise ValueError(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'} and a value; got {array.shape}.")
 
@@ -313,13 +315,13 @@ class Axis:
         half = 0.5 if self.categories is not None else BAND / 2 * (self.high - self.low)
         return self.low, self.missing + half
 
-    def is_drawn(self, places: Array) -> NDArray[np.bool_]:
+    def is_drawn(self, positions: Array) -> NDArray[np.bool_]:
         """Return True for positions outside the gap between numbers and missing values."""
         if self.missing is None or self.categories is not None:
-            return np.ones(len(places), dtype=bool)
-        return (places <= self.high) | (places >= 2 * self.missing - self.ends[1])
+            return np.ones(len(positions), dtype=bool)
+        return (positions <= self.high) | (positions >= 2 * self.missing - self.ends[1])
 
-    def places_of(self, values: list[Any]) -> Array:
+    def positions_of(self, values: list[Any]) -> Array:
         """Return the positions of values; NaN for values that the axis omits."""
         if self.categories is None:
             positions = [np.nan if is_missing(value) else float(value) for value in values]
@@ -372,6 +374,7 @@ class Plane:
         return int(self._table.shape[0])
 
     def _pair(self, features: Any, n_columns: int) -> tuple[int, int]:
+        """Return the indices of the two columns to draw."""
         if features is None:
             if n_columns != 2:
                 raise ValueError(f"features must name two of the {n_columns} columns of X to draw; got None.")
@@ -385,6 +388,7 @@ class Plane:
         return first, second
 
     def _position(self, argument: str, column: Any) -> int:
+        """Return the index of a column from its name or index; `argument` is named in errors."""
         if not isinstance(column, str) and (have_numbers(self._columns.names) or self._columns.is_name(column)):
             return self._columns.position(argument, column)
         if not isinstance(column, str):
@@ -404,9 +408,11 @@ class Plane:
         return [None if is_missing(value) else value for value in cells]
 
     def _holds_numbers(self, column: int, present: list[Any]) -> bool:
+        """Return True if all values of the column that are present are numbers."""
         return not self._flags[column] and all(kind in (int, float) for kind in set(map(type, present)))
 
     def _axis(self, column: int) -> Axis:
+        """Return the axis of a column: its range or its most frequent categories, and room for missing values."""
         values = self.values(column)
         present = [value for value in values if not is_missing(value)]
         missing_row = next((row for row, value in enumerate(values) if is_missing(value)), -1)
@@ -435,6 +441,7 @@ class Plane:
         return Axis(self.names[column], column, low, high, None, np.empty(0, np.intp), missing, missing_row)
 
     def _category_axis(self, column: int, values: list[Any], present: list[Any], missing_row: int) -> Axis:
+        """Return the axis of a categorical column, which shows its most frequent values."""
         counts = Counter(present)
         kept = sorted(counts, key=lambda value: (-counts[value], _order(value)))[:MAX_CATEGORIES]
         categories = sorted(kept, key=_order)
@@ -461,6 +468,7 @@ class Plane:
         return typical, values.index(typical)
 
     def _fixed_source(self, column: int, values: list[Any], present: list[Any], value: Any) -> tuple[Any, int | float]:
+        """Return a fixed value of a column, and the row that holds it or the number to fill in."""
         if value in present:
             return value, values.index(value)
         if is_missing(value):
@@ -485,11 +493,12 @@ class Plane:
     def rows(self, x: Array, y: Array) -> Any:
         """Return the rows at these positions, as a table of the type of X."""
         sources: dict[int, Any] = {column: np.full(len(x), source) for column, (_, source) in self._held.items()}
-        for axis, places in zip(self.axes, (x, y), strict=True):
-            sources[axis.column] = _sources_along(axis, places)
+        for axis, positions in zip(self.axes, (x, y), strict=True):
+            sources[axis.column] = _sources_along(axis, positions)
         return self._array_of(sources, len(x)) if self._is_array else self._frame_of(sources)
 
     def _array_of(self, sources: dict[int, Any], n: int) -> NDArray[Any]:
+        """Return n rows of an array; each source holds row indices or, as floats, values of a column."""
         dtype = self._table.dtype
         if dtype.kind in "iub" and any(source.dtype.kind == "f" for source in sources.values()):
             dtype = np.dtype(np.float64)
@@ -499,6 +508,7 @@ class Plane:
         return out
 
     def _frame_of(self, sources: dict[int, Any]) -> Any:
+        """Return rows of a frame; each source holds row indices or, as floats, values of a column."""
         columns = {}
         for number, name in enumerate(self._table.columns):
             source = sources[number]
@@ -511,13 +521,13 @@ class Plane:
         return frame if self._other_names is None else frame.set_axis(self._other_names, axis=1)
 
 
-def _sources_along(axis: Axis, places: Array) -> NDArray[Any]:
+def _sources_along(axis: Axis, positions: Array) -> NDArray[Any]:
     """Return the values along an axis: numbers, or indices of rows that contain them."""
     if axis.categories is None:
-        is_number = np.ones(len(places), dtype=bool) if axis.missing is None else places <= axis.high
-        return np.where(is_number, places, np.nan)
+        is_number = np.ones(len(positions), dtype=bool) if axis.missing is None else positions <= axis.high
+        return np.where(is_number, positions, np.nan)
     examples = np.append(axis.examples, axis.missing_row)
-    return examples[np.clip(np.rint(places).astype(np.intp), 0, len(examples) - 1 - (axis.missing is None))]
+    return examples[np.clip(np.rint(positions).astype(np.intp), 0, len(examples) - 1 - (axis.missing is None))]
 
 
 def _order(value: Any) -> tuple[str, Any]:

@@ -62,6 +62,7 @@ class NodeSplit:
 
 
 def _listed(categories: Sequence[Any]) -> str:
+    """Return categories as a set in braces; only the first ones are written out."""
     shown = [str(category) for category in categories[:MAX_CATEGORIES]]
     if len(categories) > MAX_CATEGORIES:
         shown.append(f"{len(categories) - MAX_CATEGORIES} more")
@@ -151,6 +152,7 @@ def to_text(
 
 
 def _depth_below(trees: TreeEnsemble, node: int, root: int) -> int:
+    """Return the depth of the subtree below a node, whose tree begins at `root`."""
     nodes, depth = np.array([node]), 0
     while len(nodes := nodes[trees.left_child[nodes] > 0]):
         left = root + trees.left_child[nodes]
@@ -337,6 +339,7 @@ def _drawn_children(trees: TreeEnsemble, root: int, max_depth: int | None) -> di
 def _box_text(
     trees: TreeEnsemble, node: int, names: Names, decimals: int, is_drawn: bool, has_inner_values: bool
 ) -> str:
+    """Return the text in the box of a node: its split, its value if it is shown, and its number of rows."""
     lines = []
     if trees.left_child[node]:
         condition = split_at(trees, node, names).side(True, decimals) + "?"
@@ -349,6 +352,7 @@ def _box_text(
 
 
 def _wrapped(text: str) -> list[str]:
+    """Wrap a text to lines, and shorten long words."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) >= LINE:
@@ -424,6 +428,7 @@ def _aligned(lines: list[list[str]], n_parents: int) -> list[str]:
 
 
 def _cell(value: Any) -> str:
+    """Return a table value as short text."""
     return shortened(f"{value:g}" if isinstance(value, float) else str(value), LONGEST)
 
 

@@ -324,9 +324,8 @@ def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -
             raise ModelFileError("its arrays do not have unique names")
         if not isinstance(dtype, str) or not DTYPE.fullmatch(dtype):
             raise ModelFileError(f"array {name!r} has a type that is not allowed")
-        if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
-            raise ModelFileError(f"array {name!r} has a malformed shape")
-        if not all(type(n) is int and 0 <= n <= len(content) for n in shape):
+        is_short = isinstance(shape, list) and len(shape) <= MAX_DIMENSIONS
+        if not is_short or not all(type(n) is int and 0 <= n <= len(content) for n in shape):
             raise ModelFileError(f"array {name!r} has a malformed shape")
         start = end + -end % ALIGNMENT
         end = start + math.prod(shape) * np.dtype(dtype).itemsize

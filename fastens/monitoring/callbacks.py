@@ -260,6 +260,7 @@ class _Console(logging.Handler):
     """Handler for the current standard output; characters that its encoding lacks become question marks."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a record to standard output; characters that its encoding lacks are replaced."""
         if sys.stdout is not None:  # None in Windows programs without a console
             encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
             sys.stdout.write(self.format(record).encode(encoding, "replace").decode(encoding) + "\n")
@@ -345,6 +346,7 @@ class Tasks:
             self._begin_round()
 
     def _begin_round(self) -> None:
+        """Open the context of the next round, and call the callbacks at its beginning."""
         self._round = self._fit.subcontext(task_name="round")
         self._round.call_on_fit_task_begin(estimator=self._model)
 
@@ -431,5 +433,6 @@ def d2_expectile_score(
 
 
 def _columns(values: ArrayLike) -> list[NDArray[np.float64]]:
+    """Return the columns of a table of numbers as contiguous arrays."""
     array = np.asarray(values, dtype=np.float64)
     return list(np.ascontiguousarray(array.reshape(len(array), -1).T))

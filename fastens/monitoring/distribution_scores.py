@@ -18,6 +18,7 @@ _N_NODES = 64
 # Above this count, the steps of a discrete distribution are so small that it is integrated like a continuous one.
 _MAX_SUMMED = 2_000
 _NEGLIGIBLE = 1e-7
+_SMALLEST_TAIL = 1e-16
 
 
 def negative_log_likelihood(y: ArrayLike, dist: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -97,16 +98,19 @@ def _integrals(y: Array, dist: Any) -> Array:
         # The nodes are concentrated at both ends, where quantiles may be unbounded.
         tail, of_tail = node**3 * (10 - 15 * node + 6 * node**2), weight * 30 * (node * (1 - node)) ** 2
         for share, quantile in ((below, dist.ppf(below * tail)), (1 - below, dist.isf((1 - below) * tail))):
-            away = np.where(share > 0, np.abs(y - quantile), 0.0)
+            # Discrete distributions of scipy.stats have infinite quantiles beyond the precision of a float.
+            away = np.where(share * tail > _SMALLEST_TAIL, np.abs(y - quantile), 0.0)
             total += of_tail * 2 * share * share * tail * away
     return total
 
 
 def _is_discrete(dist: Any) -> bool:
+    """Return True if the distribution has probabilities of single values."""
     return hasattr(dist.dist, "pmf")
 
 
 def _mean(values: Array, sample_weight: ArrayLike | None) -> float:
+    """Return the weighted mean as a float."""
     return float(np.average(values, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
 

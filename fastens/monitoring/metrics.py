@@ -186,6 +186,7 @@ def metrics_rule(
 
 
 def _names_a_scorer(name: str) -> bool:
+    """Return True for the name of a scikit-learn scorer."""
     from sklearn.metrics import get_scorer_names
 
     return name in get_scorer_names()
@@ -239,6 +240,7 @@ class FixedPredictions(BaseEstimator):
         return self._from_raw("decision_function")
 
     def _from_raw(self, name: str) -> Any:
+        """Return what the model's prediction method `name` computes from the raw predictions."""
         return self.model._response(name, np.ascontiguousarray(self.raw.T))
 
 
@@ -331,6 +333,7 @@ class Metrics:
         return raw
 
     def _value(self, metric: Any, raw: Array) -> float:
+        """Return the value of a metric for raw predictions of shape (n_outputs, n_rows)."""
         if metric == LOSS:
             return self._rows.loss(self._loss, 1)
         model_metric = self._model._own_metric(metric, self._loss) if isinstance(metric, str) else None
@@ -345,6 +348,7 @@ class Metrics:
         return float(metric(stand_in, X, self._labels.copy(), **weight))
 
     def _number(self, name: str, metric: Any, raw: Array) -> float:
+        """Return the value of a metric; raise ValueError with the metric's name if it fails."""
         try:
             return self._value(metric, raw)
         except (AttributeError, TypeError, ValueError) as error:
@@ -376,4 +380,5 @@ def _is_score(metric: Any) -> bool:
 
 
 def _is_scorer(metric: Any) -> bool:
+    """Return True for scorers of scikit-learn and names of scorers, but not for other functions."""
     return metric != LOSS if isinstance(metric, str) else hasattr(metric, "_score_func") and hasattr(metric, "_sign")

@@ -16,7 +16,7 @@ ColumnGroups: TypeAlias = str | Iterable[Iterable[Hashable]] | None
 # A value for each column, in order or by name.
 PerColumn: TypeAlias = ArrayLike | Mapping[Any, float] | None
 ClassWeight: TypeAlias = str | Mapping[Any, float] | Sequence[Mapping[Any, float]] | None
-LearningRate: TypeAlias = float | Sequence[float] | Callable[[int], float]
+LearningRate: TypeAlias = float | Sequence[float] | NDArray[np.float64] | Callable[[int], float]
 Metric: TypeAlias = str | Callable[..., Any]
 Callbacks: TypeAlias = Sequence[Callable[..., Any]] | None
 Coverage: TypeAlias = float | Sequence[float]

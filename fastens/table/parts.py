@@ -219,7 +219,7 @@ def as_numbers(X: Any) -> Any:
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype in FLOATS:
         return X
-    return InputEncoder.learn(X, Reading(), "the estimator")[1]
+    return InputEncoder.learn(X, Reading(splits_lists=True), "the estimator")[1]
 
 
 def drop_zero_weight_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any, Any]:

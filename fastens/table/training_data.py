@@ -568,6 +568,14 @@ def columns_of_labels(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
     return np.column_stack(label_columns)
 
 
+def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
+    """Return the labels of class indices, (n_rows,), or (n_rows, n_targets) if `classes` is a list by target."""
+    index = index.astype(np.intp)
+    if not isinstance(classes, list):
+        return classes[index]
+    return columns_of_labels(of_target[indices] for of_target, indices in zip(classes, index.T, strict=True))
+
+
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Return the sorted distinct labels of `y`, and the index of each row's label."""
     codes, values, labels = _distinct_labels(y)

@@ -24,6 +24,7 @@ from fastens.engine.trees.packing import MAX_CODES
 from fastens.engine.trees.trees import TreeEnsemble, recoded
 from fastens.modelfile.saving import Saved, SavedParts
 from fastens.modelfile.storage import ModelFileError
+from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, described
 from fastens.params.options import Categories
 from fastens.params.rules import Rule, whole
 from fastens.table.columns.dates import part_name
@@ -76,8 +77,49 @@ def bins_of_features(model: Any, owner: Any = None) -> Any:
 
 
 class SavedEnsemble:
-    """Base class of estimators whose fitted state is an input encoder, a TreeEnsemble and a few numbers."""
+    """Base class of estimators whose fitted state is an input encoder, a TreeEnsemble and a few numbers.
 
+    Parameters
+    ----------
+    max_bins : int, array of shape (n_features,) or dict by name
+        Maximum number of bins per feature, at most 65 535, plus one bin for missing values. A feature with no more
+        distinct values has one bin per value. Features that a dict leaves out have the default.
+    feature_weights : array of shape (n_features,), dict by name, or None
+        Relative probabilities with which features are drawn (`max_features`, `max_features_per_tree`). Features that
+        a dict leaves out have weight 1. A feature of weight 0 is never used. If None, all features are equally likely.
+    interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None
+        Features that may appear together on a path through a tree: a single feature ("no_interactions"), any two
+        features ("pairwise"), or features of the same group. Features that are not listed form another group. If None,
+        any features may interact.
+    categorical_features : "from_dtype", list of names or indices, mask, or None
+        Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
+        frame. If None, no column is categorical.
+    text_features : list of names or indices, mask, dict, Texts or None
+        Columns of texts, which become counts of words (see `Texts`). A dict such as ``{"review": "word", "tags": ";"}``
+        has the analyzer of each column, as in ``TableSchema.text_features``. If None, strings are categories.
+    categories : Categories or None
+        How categorical columns are encoded: the options `encoding`, `missing` and `unseen` of `Categories`. If None,
+        the defaults are used.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, multiplied with `sample_weight`. "balanced" weights classes inversely to their
+        frequency. If None, all classes have weight 1.
+    random_state : int, RandomState or None
+        Seed of the random draws. Pass an int for reproducible results; they do not depend on `n_jobs`.
+    n_jobs : int or None
+        Number of threads. If None, OMP_NUM_THREADS is used, or else the number of available physical cores. Negative
+        values count back from that number, so -1 uses all of them.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Sorted class labels.
+    n_features_in_ : int
+        Number of columns seen during `fit`.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Names of the columns seen during `fit`. Defined only if all names are strings.
+    """
+
+    _docs: ClassVar[Docs] = WEIGHT_TYPE_DOCS | described(__doc__)
     _ensemble: TreeEnsemble
     _statistics: TargetStatistics | None = None
     # How the values of the trees are combined: "sum", "mean", "path length", "weighted median" or "leaves".
@@ -124,7 +166,7 @@ class SavedEnsemble:
 
     def _n_outputs(self) -> int:
         """Return the number of raw predictions per row."""
-        raise NotImplementedError
+        return 1
 
     def _restored(self) -> None:
         """Recompute derived state after loading or slicing."""

@@ -13,12 +13,11 @@ from sklearn.utils import Bunch
 from fastens.base import BaseFastens
 from fastens.engine.grow.growth import ColumnLookup, count_of, feature_chances, interaction_groups, monotone_signs
 from fastens.engine.losses.losses import IDENTITY
-from fastens.inspection.contribution_plots import output_place, plot_explanation
+from fastens.inspection.contribution_plots import output_index, plot_explanation
 from fastens.inspection.model_plots import plot_dependence, plot_importance, plot_training
 from fastens.inspection.plotting import check_position
 from fastens.inspection.trees import Names, plot_tree, to_dataframe, to_text
 from fastens.modelfile.saving import plain_parameter
-from fastens.params.docstrings import WEIGHT_TYPE_DOCS, entries
 from fastens.params.options import Categories
 from fastens.params.rules import FLAG, NONE, Rule, read_with
 from fastens.params.types import ColumnPair, RandomState
@@ -352,7 +351,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
             raise ValueError(
                 f"X must be an explanation with {self.n_features_in_} columns; got {np.shape(explained.values)[1]}."
             )
-        output = output_place(self, explained, label)
+        output = output_index(self, explained, label)
         return plot_explanation(explained, row, feature=feature, output=output, kind=kind, ax=ax)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
@@ -455,6 +454,8 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
                 f"columns; column {model._encoder.texts[column]!r} holds dates. Pass the table itself."
             )
     has_several = max(map(len, classes if isinstance(classes, list) else [classes]), default=0) > 2
+    if has_several and getattr(model, "loss", None) == "ordinal":
+        raise ValueError("monotonic_cst must be None with loss='ordinal', because this loss has no score per class.")
     if has_several and not (by_class and signs.ndim == 2):
         rule = "have a row for each class, or be a dict of constraints by class," if by_class else "be None"
         raise ValueError(f"monotonic_cst must {rule} with more than two classes: each class has scores of its own.")
@@ -534,40 +535,3 @@ def check_same_rules(model: Any) -> None:
 def _columns(model: Any) -> ColumnLookup:
     encoder = model._encoder
     return ColumnLookup(model.n_features_in_, encoder.names)
-
-
-DOCS = WEIGHT_TYPE_DOCS | entries("""\
-max_bins : int, array of shape (n_features,) or dict by name
-    Maximum number of bins per feature, at most 65 535, plus one bin for missing values. A feature with no more distinct
-    values has one bin per value. Features that a dict leaves out have the default.
-feature_weights : array of shape (n_features,), dict by name, or None
-    Relative probabilities with which features are drawn (`max_features`, `max_features_per_tree`). Features that
-    a dict leaves out have weight 1. A feature of weight 0 is never used. If None, all features are equally likely.
-interaction_cst : "no_interactions", "pairwise", list of groups of names or indices, or None
-    Features that may appear together on a path through a tree: a single feature ("no_interactions"), any two features
-    ("pairwise"), or features of the same group. Features that are not listed form another group. If None, any features
-    may interact.
-categorical_features : "from_dtype", list of names or indices, mask, or None
-    Columns to treat as categorical. "from_dtype" selects the category, enum, string and boolean columns of a data
-    frame. If None, no column is categorical.
-text_features : list of names or indices, mask, dict, Texts or None
-    Columns of texts, which become counts of words (see `Texts`). A dict such as ``{"review": "word", "tags": ";"}`` has
-    the analyzer of each column, as in ``TableSchema.text_features``. If None, columns of strings are categories.
-categories : Categories or None
-    How categorical columns are encoded: the options `encoding`, `missing` and `unseen` of `Categories`. If None, the
-    defaults are used.
-class_weight : dict, "balanced" or None
-    Weights of the classes, multiplied with `sample_weight`. "balanced" weights classes inversely to their frequency. If
-    None, all classes have weight 1.
-random_state : int, RandomState or None
-    Seed of the random draws. Pass an int for reproducible results; they do not depend on `n_jobs`.
-n_jobs : int or None
-    Number of threads. If None, OMP_NUM_THREADS is used, or else the number of available physical cores. Negative values
-    count back from that number, so -1 uses all of them.
-classes_ : array of shape (n_classes,)
-    Sorted class labels.
-n_features_in_ : int
-    Number of columns seen during `fit`.
-feature_names_in_ : array of shape (n_features_in_,)
-    Names of the columns seen during `fit`. Defined only if all names are strings.
-""")

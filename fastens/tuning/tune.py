@@ -103,7 +103,7 @@ SPACES = {
 }
 
 
-def drawn(index: int, families: tuple[str, ...], random_state: int) -> tuple[str, dict[str, Any]]:
+def drawn_trial(index: int, families: tuple[str, ...], random_state: int) -> tuple[str, dict[str, Any]]:
     """Return the family and the parameters of a trial: first each family's defaults, then random draws.
 
     A trial depends only on its index, so a resumed search continues with the same trials.
@@ -216,10 +216,12 @@ class SearchFile:
 
 
 def _line(trial: Trial) -> str:
+    """Return a trial as a line of the checkpoint file."""
     return json.dumps(asdict(trial))
 
 
 def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
+    """Return the trials of a checkpoint file, which must belong to the search with fingerprint `of`."""
     name = os.fspath(path)
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().split("\n")[:-1]  # an incomplete last line is dropped
@@ -294,6 +296,7 @@ class Data:
         return float(np.average(-np.log(np.clip(chances, np.finfo(float).eps, None)), weights=weight))
 
     def _score(self, model: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
+        """Return the score of a model on some rows; raise ValueError if the metric is undefined."""
         try:
             score = score_by_name(self.metric, model, X, y, {} if weight is None else {"sample_weight": weight})
         except (AttributeError, TypeError, ValueError) as error:
@@ -372,6 +375,7 @@ def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:
 
 
 def _is_worse_than_most(losses: list[float], others: list[Trial]) -> bool:
+    """Return True if a trial's mean loss so far is above the median of other trials at the same fold."""
     n = len(losses)
     means = [np.mean(other.losses[:n]) for other in others if len(other.losses) >= n]
     return len(means) >= MIN_FOR_MEDIAN and bool(np.mean(losses) > np.median(means))
@@ -554,6 +558,7 @@ class TuningResult:
 
 
 def _score_text(trial: Trial | None, metric: str) -> str:
+    """Return the score of a trial as text for the log."""
     return f"{metric} {trial.loss if metric == LOSS else -trial.loss:.4g}" if trial else "no complete trial"
 
 
@@ -668,6 +673,7 @@ def _announcing(search: TuningConfig, verbose: int, start: float) -> Callable[[l
 
 
 def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningConfig) -> Data:
+    """Check the arguments of a search, and return its table, targets, weights and settings."""
     if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
         X = checked_array(X, "tune")
     check_places(X)
@@ -715,6 +721,7 @@ def inferred_task(y: NDArray[Any]) -> str:
 
 
 def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
+    """Return valid targets: finite numbers for regression, or labels for classification."""
     if task != CLASSIFICATION:
         numbers = numbers_in(y, "y", "real numbers")
         assert_all_finite(numbers, input_name="y")
@@ -747,7 +754,7 @@ def _search(data: Data, search: TuningConfig, file: SearchFile, folds: list[Any]
             moment = start + limit - _reserve(file.trials, len(folds), limit)
             if time.monotonic() >= moment:
                 return BY_TIME
-            family, params = drawn(index, search.families, search.random_state)
+            family, params = drawn_trial(index, search.families, search.random_state)
             trial = Trial(index, family, params)
             index += 1
             try:

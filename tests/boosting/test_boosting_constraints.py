@@ -291,8 +291,9 @@ def test_wrong_signs_by_class(signs, message):
         GradientBoostingClassifier(monotonic_cst=signs).fit(X, target)
     with pytest.raises(ValueError, match="monotonic_cst must have one axis unless there are three or more classes"):
         GradientBoostingClassifier(monotonic_cst=BY_CLASS).fit(X, target > 0)
-    with pytest.raises(ValueError, match="monotonic_cst must be None with loss='ordinal'"):
-        GradientBoostingClassifier("ordinal", monotonic_cst=BY_CLASS).fit(X, target)
+    for constraints in (BY_CLASS, [1] + [0] * (X.shape[1] - 1)):
+        with pytest.raises(ValueError, match="monotonic_cst must be None with loss='ordinal'"):
+            GradientBoostingClassifier("ordinal", monotonic_cst=constraints).fit(X, target)
     with pytest.raises(ValueError, match="monotonic_cst must be None with more than two classes"):
         fastens.RandomForestClassifier(monotonic_cst=BY_CLASS, averaging=None).fit(X, target)
 

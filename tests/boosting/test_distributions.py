@@ -149,6 +149,10 @@ def test_early_stopping_by_crps(rng):
     best = model.evals_result_["validation"]["neg_crps"].max()
     assert -crps(y[400:], model.predict_dist(X[400:])) == pytest.approx(best, rel=1e-9)
     assert model.evals_result_["validation"]["neg_crps"].argmax() + 1 == model.n_estimators_
+    Y = np.column_stack([y, 3 * y])
+    several = model_of("normal", n_estimators=5, eval_metric="neg_crps").fit(X, Y, eval_set=[(X, Y)])
+    scores = [crps(target, dist) for target, dist in zip(Y.T, several.predict_dist(X), strict=True)]
+    assert several.evals_result_["eval_0"]["neg_crps"][-1] == pytest.approx(-np.mean(scores), rel=1e-12)
 
 
 @pytest.fixture

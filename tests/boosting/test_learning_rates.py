@@ -20,7 +20,7 @@ def data(rng):
 def test_equal_rates_are_one_rate(data):
     X, y = data
     expected = GradientBoostingRegressor(n_estimators=20, learning_rate=0.2).fit(X, y).predict(X)
-    for rates in ([0.2] * 20, (0.2,) * 30, lambda index: 0.2):
+    for rates in ([0.2] * 20, (0.2,) * 30, np.full(20, 0.2), lambda index: 0.2):
         found = GradientBoostingRegressor(n_estimators=20, learning_rate=rates).fit(X, y).predict(X)
         np.testing.assert_array_equal(found, expected)
 
@@ -63,6 +63,8 @@ def test_errors(data):
         ([0.1] * 4, r"learning_rate must have one number for each of the.*got 4\."),
         (lambda k: 0.1 - 0.05 * k, r"learning_rate must return positive numbers; got 0.0 for round 2"),
         ([0.1, -1.0], "learning_rate must be"),
+        (np.full((5, 1), 0.1), "learning_rate must be"),
+        (np.array(0.1), "learning_rate must be"),
     ):
         with pytest.raises(ValueError, match=rule):
             GradientBoostingRegressor(n_estimators=5, learning_rate=rates).fit(X, y)

@@ -81,22 +81,23 @@ def others(path):
 
 @pytest.mark.slow
 def test_every_public_estimator_is_a_kind_or_says_what_to_do(run, houses, write_csv):
-    kinds = [kind for family in FAMILIES.values() for kind in (family.classifier, family.regressor) if kind]
-    known = {type(kind()) for kind in kinds} | {kind for kind, _ in ELSEWHERE.values()}
+    kinds = [kind for family in FAMILIES.values() for kind in family.kinds]
+    elsewhere = {name: re.search(r"use fastens\.(\w+)\(", text)[1] for name, text in ELSEWHERE.items()}
+    known = {type(kind()) for kind in kinds} | {getattr(fastens, kind) for kind in elsewhere.values()}
     public = {getattr(fastens, name) for name in fastens.__all__}
     assert known == {kind for kind in public if hasattr(kind, "set_params")} - {fastens.TableEncoder}
     path = write_csv(houses)
-    for name, (kind, _) in ELSEWHERE.items():
+    for name, kind in elsewhere.items():
         done = run("train", path, "--target", "sold", "--model", name)
         assert done.code == 2
         assert f"--model {name}" in done.err
-        assert f"In Python, use fastens.{kind.__name__}(" in done.err
+        assert f"In Python, use fastens.{kind}(" in done.err
     done = run("train", path, "--target", "sold", "--model", "oak")
     assert done.err.startswith("fastens: --model must be one of boosting, forest")
 
 
 def test_every_option_is_a_parameter_of_some_model():
-    classes = [kind for family in FAMILIES.values() for kind in (family.classifier, family.regressor) if kind]
+    classes = [kind for family in FAMILIES.values() for kind in family.kinds]
     known = {name for kind in classes for name in declarations(kind)}
     parameters = [parameter for group in parameter_groups().values() for parameter in group]
     assert [parameter.name for parameter in parameters if parameter.name not in known] == []

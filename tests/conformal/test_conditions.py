@@ -330,6 +330,8 @@ def test_a_target_has_the_intervals_that_it_has_alone(rng):
         (lambda m, X, y: m.fit(X, y, group=[1, 2]), "group must have one group for each of the 60 rows"),
         (lambda m, X, y: m.fit(X, y, group="a"), "group must be an array if X has no column names; got 'a'"),
         (lambda m, X, y: m.fit(X, y, likelihood_ratio=-(y**2)), "likelihood_ratio must hold finite numbers"),
+        (lambda m, X, y: m.fit(X, y, likelihood_ratio=0 * y), "likelihood_ratio must have a positive sum"),
+        (lambda m, X, y: m.fit(X, y, likelihood_ratio=y**2).update(X, y), "likelihood_ratio must be None in fit"),
         (lambda m, X, y: m.fit(X, y).predict_interval(X, group=y), "group must be None for new rows"),
         (lambda m, X, y: m.fit(X, y, group=y > 0).predict_interval(X), "group must be given for new rows"),
         (lambda m, X, y: m.fit(X, y, likelihood_ratio=y**2).predict_interval(X), "likelihood_ratio must be given"),
@@ -339,7 +341,11 @@ def test_a_target_has_the_intervals_that_it_has_alone(rng):
         (lambda m, X, y: m.fit(X, y).update(X, y, step=2), "step must"),
         (lambda m, X, y: m.fit(X, y).update(X, y, coverage=1), "coverage must"),
         (lambda m, X, y: m.fit(X, y).update(X, y[:3]), "60"),
-        (lambda m, X, y: m.set_params(cv="oob").fit(X, y), "estimator without the parameter oob_score; got Ridge"),
+        (lambda m, X, y: m.set_params(cv="oob").fit(X, y), "without the parameters bootstrap and oob_score; got Ridge"),
+        (
+            lambda m, X, y: m.set_params(cv="oob", estimator=GradientBoostingRegressor(subsample=0.5)).fit(X, y),
+            "without the parameters bootstrap and oob_score; got GradientBoostingRegressor",
+        ),
     ],
 )
 def test_errors(call, message, rng):

@@ -4,13 +4,17 @@ import doctest
 import inspect
 import pydoc
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 
 import fastens
-from fastens.params.docstrings import entries, full_docstring
+from fastens.params.docstrings import described, entries
 from fastens.params.estimator import ChecksParameters, with_parameters
 
+SCRIPT = Path(__file__).parents[2] / "docs/full_docstrings.py"
+full_docstring = runpy.run_path(str(SCRIPT))["full_docstring"]
 DOCS = entries("""\
 depth : int
     Most splits.
@@ -106,6 +110,28 @@ def test_parameter_without_description_is_an_error():
             """Has {parameters}."""
 
             width: int = 1
+
+
+def test_tables_are_read_from_docstrings():
+    text = """A base.
+
+    Parameters
+    ----------
+    depth : int
+        Most splits.
+
+    Attributes
+    ----------
+    size_, weight_ : int
+        Two of them.
+
+    Examples
+    --------
+    name : none
+    """
+    names = ["depth", "size_, weight_"]
+    assert described(text) == {name: DOCS[name] for name in names}
+    assert described(None) == {}  # python -OO strips docstrings
 
 
 KINDS = [

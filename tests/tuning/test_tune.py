@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 import fastens
-from fastens.tuning.tune import SPACES, Data, SearchStateError, Trial, drawn, fold_rows, run_trial
+from fastens.tuning.tune import SPACES, Data, SearchStateError, Trial, drawn_trial, fold_rows, run_trial
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 5))
@@ -200,15 +200,15 @@ def test_ctrl_c_before_there_is_a_model(monkeypatch):
 def test_draws_depend_on_the_index_alone_and_stay_in_their_spaces():
     families = tuple(SPACES)
     for index in range(3, 200):
-        family, params = drawn(index, families, 7)
-        assert (family, params) == drawn(index, families, 7)
+        family, params = drawn_trial(index, families, 7)
+        assert (family, params) == drawn_trial(index, families, 7)
         estimator = SPACES[family].classifier().set_params(**params)
         assert 0.4 <= params.get("max_features", params.get("max_features_per_tree")) <= 1
         if family == "boosting":
             assert 0.005 <= estimator.learning_rate <= 0.1
             assert 2 <= estimator.max_leaf_nodes <= 200
-    assert drawn(5, families, 7) != drawn(5, families, 8)
-    assert {drawn(index, families, 0)[0] for index in range(40)} == set(families)
+    assert drawn_trial(5, families, 7) != drawn_trial(5, families, 8)
+    assert {drawn_trial(index, families, 0)[0] for index in range(40)} == set(families)
 
 
 @pytest.mark.parametrize(

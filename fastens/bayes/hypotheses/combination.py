@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from fastens.base import BaseClassifier
 from fastens.bayes.posterior import PosteriorMixin, check_prior, draw_index, generator, normalised
 from fastens.combining.folds import Fold, GivenRows, MemberData, known_rows
-from fastens.combining.responses import DOCS, RULES, joined_labels, labels_of_members, own_request
+from fastens.combining.responses import joined_labels, labels_of_members, own_request
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
@@ -185,8 +185,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         Index of the member that predicts.
     """
 
-    _parameter_rules: ClassVar = RULES
-    _docs: ClassVar[Docs] = {**DOCS, **described(__doc__)}
+    _docs: ClassVar[Docs] = BaseWeightedMembers._docs | described(__doc__)
     _prefix: ClassVar[str] = "members."
     _of_members: ClassVar[tuple[str, ...]] = ("prior_", "log_likelihoods_", "posterior_")
     _learned: ClassVar[str] = "posterior_"

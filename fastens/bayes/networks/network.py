@@ -56,6 +56,7 @@ Array = NDArray[np.float64]
 
 
 MANY_VALUES = 100  # a column with more distinct fractional values is probably continuous
+_LARGEST = 1e100  # largest absolute value of continuous columns, so that sums of their squares are finite
 
 GIVEN = instance((Mapping, list, tuple), "a dict that maps children to parents, or a list of edges (parent, child)")
 EDGES = NONE | GIVEN
@@ -510,7 +511,8 @@ def _continuous_values(columns: NDArray[Any], continuous: list[int], n_variables
         return None
     numbers = np.zeros((n_variables, len(columns)))
     numbers[continuous] = columns.T[continuous]
-    if np.isinf(numbers).any():
-        raise ValueError("continuous columns must hold finite numbers; got an infinite value.")
+    largest = np.nanmax(np.abs(numbers), initial=0.0)
+    if largest > _LARGEST:
+        raise ValueError(f"continuous columns must hold finite numbers up to {_LARGEST:g}; got {largest:g}.")
     numbers[np.isnan(numbers)] = 0.0
     return numbers

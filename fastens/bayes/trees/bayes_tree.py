@@ -21,7 +21,7 @@ from fastens.engine.trees.neighbours import sum_up
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
 from fastens.engine.whole import are_copies
 from fastens.forests.bags import draw_seed
-from fastens.forests.parameters import CLASS_CRITERION, CLASS_DOCS, DOCS, features_per_split
+from fastens.forests.parameters import CLASS_CRITERION, features_per_split
 from fastens.forests.tree import BaseDecisionTree, TreesClassifier, TreesRegressor, single_tree
 from fastens.modelfile.saving import Saved, SavedParts
 from fastens.params.docstrings import Docs, described
@@ -437,7 +437,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     criterion: str = parameter(CLASS_CRITERION, default="entropy")
     class_weight: ClassWeight = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = CLASS_DOCS | described(BaseBayesTree.__doc__)
+    _docs: ClassVar[Docs] = TreesClassifier._docs | described(BaseBayesTree.__doc__)
     _PRIOR = ("alpha", *BaseBayesTree._PRIOR)
     _modes = MODES
 
@@ -585,7 +585,7 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     criterion: str = parameter(one_of("squared_error", "poisson"), default="squared_error")
     max_bins: int = parameter(whole(2, 65_535), default=65_535)
 
-    _docs: ClassVar[Docs] = DOCS | described(BaseBayesTree.__doc__)
+    _docs: ClassVar[Docs] = TreesRegressor._docs | described(BaseBayesTree.__doc__)
     _PRIOR = ("prior_weight", "prior_shape", "prior_scale", *BaseBayesTree._PRIOR)
     _value_dtype = np.float64
 

@@ -24,7 +24,7 @@ from fastens.params.rules import ANYTHING, DECLINE, POSITIVE, PROBABILITY, param
 from fastens.params.types import ClassWeight, ColumnChoice, RandomState
 from fastens.table.arrays import dense
 from fastens.table.training_data import WEIGHT_TYPE, TrainingData
-from fastens.tree_model.tree_model import DOCS as TREE_DOCS
+from fastens.tree_model.saving import SavedEnsemble
 
 Floats = NDArray[np.float64]
 # Number of sums that processes exchange at a time.
@@ -455,7 +455,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     random_state: RandomState = parameter(ANYTHING, default=None)
 
-    _docs: ClassVar[Docs] = TREE_DOCS
+    _docs: ClassVar[Docs] = SavedEnsemble._docs
     _compares_weights = True
     _modes = ("bayes", "map", "gibbs")
     n_trees_: int = field(init=False)

@@ -17,7 +17,6 @@ from scipy import stats
 
 from fastens.cli.inspecting.columns import (
     code_remark,
-    column_codes,
     is_usual_code,
     missing_codes,
     n_repeated,
@@ -33,6 +32,7 @@ from fastens.cli.table.columns import (
     NUMBER,
     TIMESTAMP,
     WORDS,
+    column_codes,
     counted_rows,
     features,
     kind_of,
@@ -155,13 +155,7 @@ def _folds(y: NDArray, is_classification: bool) -> list[tuple[Codes, Codes]]:
 
 def category_codes(column: pa.ChunkedArray) -> Codes:
     """Return the codes of categories, with a separate code for missing values."""
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = column.unify_dictionaries().combine_chunks()
-    if not pa.types.is_dictionary(whole.type):
-        whole = whole.dictionary_encode()
-    indices = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.unique(indices, return_inverse=True)[1]
+    return np.unique(column_codes(column), return_inverse=True)[1]
 
 
 def binned(values: Array, n_bins: int) -> Codes:

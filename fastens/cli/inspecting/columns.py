@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, kind_of, listed
+from fastens.cli.table.columns import DATE, NUMBER, TEXT, TIMESTAMP, column_codes, kind_of, listed
 from fastens.files.formats import python_value, python_values
 from fastens.table.columns.dates import elapsed_days, times_of
 
@@ -263,20 +263,6 @@ MAX_GROUPS = 2**62
 MIN_ROWS_IN_ORDER = 8
 # The number of columns whose hashes select rows if not all rows are compared.
 HASHED = 4
-
-
-def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return a number for each distinct value and 0 for missing values; nested values are compared as text."""
-    if pa.types.is_nested(column.type):
-        column = pa.chunked_array([pa.array([str(value) for value in python_values(column)])])
-    if pa.types.is_null(column.type):
-        return np.zeros(len(column), dtype=np.int64)
-    combined = column.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):
-        combined = pa.concat_arrays(combined.chunks) if combined.num_chunks else pa.array([], column.type)
-    if not pa.types.is_dictionary(combined.type):
-        combined = combined.dictionary_encode()
-    return np.asarray(combined.indices.fill_null(-1).cast(pa.int64()).to_numpy()) + 1
 
 
 def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -27,7 +27,6 @@ from fastens.cli.inspecting.checks import (
 )
 from fastens.cli.inspecting.columns import (
     ColumnFacts,
-    column_codes,
     column_facts,
     equal_columns,
     n_contradicting,
@@ -37,7 +36,16 @@ from fastens.cli.inspecting.columns import (
     share_text,
 )
 from fastens.cli.report.report import NARROW_NAME, NO_VALUE, Report, n_columns_shown, one_line, shown
-from fastens.cli.table.columns import DESCRIPTIONS, TEXT, UNUSABLE, WORDS, column_kinds, counted_rows, missing_cells
+from fastens.cli.table.columns import (
+    DESCRIPTIONS,
+    TEXT,
+    UNUSABLE,
+    WORDS,
+    column_codes,
+    column_kinds,
+    counted_rows,
+    missing_cells,
+)
 from fastens.cli.table.notes import identifier, range_text, text_notes
 from fastens.cli.table.target import CLASSIFICATION
 from fastens.files import TableSchema

@@ -35,109 +35,81 @@ class Family:
     is_composed: bool = False  # combines models of other families and costs the sum of their times
     is_special: bool = False  # compared with other families only if it is named
 
+    @property
+    def kinds(self) -> list[Callable[..., Any]]:
+        """The classes of the family."""
+        return [kind for kind in (self.classifier, self.regressor) if kind is not None]
+
     def estimator(self, task: str) -> Callable[..., Any] | None:
         """Return the class for a task."""
         return self.classifier if task == CLASSIFICATION else self.regressor
 
 
+def _family(title: str, name: str, defaults: Mapping[str, Any] | None = None, **options: Any) -> Family:
+    """Return the family of the classes `name`Classifier and `name`Regressor, as far as they exist, or of `name`.
+
+    `defaults` are parameters of the classifier that differ from its own defaults.
+    """
+    public = vars(fastens)["__all__"]
+    names = name if name in public else f"{name}Classifier", f"{name}Regressor"
+    kinds: list[Any] = [getattr(fastens, each) if each in public else None for each in names]
+    classifier, regressor = kinds
+    return Family(title, partial(classifier, **defaults) if defaults else classifier, regressor, **options)
+
+
 FAMILIES = {
-    "boosting": Family("gradient boosting", fastens.GradientBoostingClassifier, fastens.GradientBoostingRegressor),
-    "forest": Family("random forest", fastens.RandomForestClassifier, fastens.RandomForestRegressor, "trees"),
-    "extra-trees": Family("extra trees", fastens.ExtraTreesClassifier, fastens.ExtraTreesRegressor, "trees"),
-    "tree": Family("single tree", fastens.DecisionTreeClassifier, fastens.DecisionTreeRegressor),
-    "bayes-tree": Family(
-        "a tree averaged over all its prunings", fastens.BayesTreeClassifier, fastens.BayesTreeRegressor
+    "boosting": _family("gradient boosting", "GradientBoosting"),
+    "forest": _family("random forest", "RandomForest", unit="trees"),
+    "extra-trees": _family("extra trees", "ExtraTrees", unit="trees"),
+    "tree": _family("single tree", "DecisionTree"),
+    "bayes-tree": _family("a tree averaged over all its prunings", "BayesTree"),
+    "exact-trees": _family("average over all trees of a few binary questions", "ExactTreeAverage"),
+    "bagging": _family("bagged trees", "Bagging", unit="members"),
+    "adaboost": _family("AdaBoost", "AdaBoost"),
+    "naive-bayes": _family("naive Bayes with a distribution for each kind of column", "MixedNB"),
+    "tan": _family("tree-augmented naive Bayes", "TAN"),
+    "aode": _family("averaged one-dependence estimators", "AODE"),
+    "network": _family("Bayesian network", "BayesianNetwork", {"max_bins": 8}),
+    # Soft voting is used because the commands report probabilities.
+    "voting": _family("average of several models", "Voting", {"voting": "soft"}, is_composed=True),
+    "stacking": _family("stacking of several models", "Stacking", is_composed=True),
+    "bayes-optimal": _family(
+        "average of several models, weighted by their posterior", "BayesOptimal", is_composed=True
     ),
-    "exact-trees": Family("average over all trees of a few binary questions", fastens.ExactTreeAverageClassifier, None),
-    "bagging": Family("bagged trees", fastens.BaggingClassifier, fastens.BaggingRegressor, "members"),
-    "adaboost": Family("AdaBoost", fastens.AdaBoostClassifier, fastens.AdaBoostRegressor),
-    "naive-bayes": Family("naive Bayes with a distribution for each kind of column", fastens.MixedNB, None),
-    "tan": Family("tree-augmented naive Bayes", fastens.TANClassifier, None),
-    "aode": Family("averaged one-dependence estimators", fastens.AODEClassifier, None),
-    "network": Family("Bayesian network", partial(fastens.BayesianNetwork, max_bins=8), None),
-    "voting": Family(
-        "average of several models",
-        # Soft voting is used because the commands report probabilities.
-        partial(fastens.VotingClassifier, voting="soft"),
-        fastens.VotingRegressor,
-        is_composed=True,
-    ),
-    "stacking": Family(
-        "stacking of several models", fastens.StackingClassifier, fastens.StackingRegressor, is_composed=True
-    ),
-    "bayes-optimal": Family(
-        "average of several models, weighted by their posterior", fastens.BayesOptimalClassifier, None, is_composed=True
-    ),
-    "cascade": Family(
-        "cascade of forest layers", fastens.CascadeForestClassifier, fastens.CascadeForestRegressor, is_composed=True
-    ),
-    "weighted-majority": Family(
-        "weighted majority vote of several models", fastens.WeightedMajorityClassifier, None, is_composed=True
-    ),
-    "gibbs": Family(
-        "Gibbs classifier: a model drawn from the posterior for each row",
-        fastens.GibbsClassifier,
-        None,
-        is_composed=True,
-    ),
-    "map": Family("the most probable of several models", fastens.MAPClassifier, None, is_composed=True),
-    "ml": Family("the most likely of several models", fastens.MaximumLikelihoodClassifier, None, is_composed=True),
-    "conformal": Family(
-        "conformal prediction sets and intervals from boosting",
-        fastens.ConformalClassifier,
-        fastens.ConformalRegressor,
-        is_composed=True,
-    ),
-    "stump": Family("decision stump", fastens.DecisionStumpClassifier, fastens.DecisionStumpRegressor, is_special=True),
-    "version-space": Family(
-        "version space of conjunctions",
-        # Without noise, a single wrong label would exclude all conjunctions.
-        partial(fastens.VersionSpaceClassifier, noise=0.1),
-        None,
-        is_special=True,
-    ),
-    "gaussian-nb": Family("Gaussian naive Bayes for numerical columns", fastens.GaussianNB, None, is_special=True),
-    "categorical-nb": Family("naive Bayes for categorical columns", fastens.CategoricalNB, None, is_special=True),
-    "bernoulli-nb": Family("naive Bayes for binary columns", fastens.BernoulliNB, None, is_special=True),
-    "multinomial-nb": Family("multinomial naive Bayes for counts", fastens.MultinomialNB, None, is_special=True),
-    "complement-nb": Family(
-        "complement naive Bayes, for imbalanced classes", fastens.ComplementNB, None, is_special=True
-    ),
-    TEXT: Family("naive Bayes on the words of a text", fastens.TextClassifier, None),
+    "cascade": _family("cascade of forest layers", "CascadeForest", is_composed=True),
+    "weighted-majority": _family("weighted majority vote of several models", "WeightedMajority", is_composed=True),
+    "gibbs": _family("Gibbs classifier: a model drawn from the posterior for each row", "Gibbs", is_composed=True),
+    "map": _family("the most probable of several models", "MAP", is_composed=True),
+    "ml": _family("the most likely of several models", "MaximumLikelihood", is_composed=True),
+    "conformal": _family("conformal prediction sets and intervals from boosting", "Conformal", is_composed=True),
+    "stump": _family("decision stump", "DecisionStump", is_special=True),
+    # Without noise, a single wrong label would exclude all conjunctions.
+    "version-space": _family("version space of conjunctions", "VersionSpace", {"noise": 0.1}, is_special=True),
+    "gaussian-nb": _family("Gaussian naive Bayes for numerical columns", "GaussianNB", is_special=True),
+    "categorical-nb": _family("naive Bayes for categorical columns", "CategoricalNB", is_special=True),
+    "bernoulli-nb": _family("naive Bayes for binary columns", "BernoulliNB", is_special=True),
+    "multinomial-nb": _family("multinomial naive Bayes for counts", "MultinomialNB", is_special=True),
+    "complement-nb": _family("complement naive Bayes, for imbalanced classes", "ComplementNB", is_special=True),
+    TEXT: _family("naive Bayes on the words of a text", "Text"),
 }
 
 # Estimators that the commands do not support, by the name that a user may try, with the alternative.
-ELSEWHERE: dict[str, tuple[type, str]] = {
-    "ranker": (
-        fastens.GradientBoostingRanker,
-        ("ranking needs the query of each row. In Python, use fastens.GradientBoostingRanker().fit(X, y, qid=queries)"),
-    ),
-    "survival": (
-        fastens.GradientBoostingSurvival,
-        "survival analysis needs times and censoring. In Python, use fastens.GradientBoostingSurvival().fit(X, times)",
-    ),
-    "isolation-forest": (
-        fastens.IsolationForest,
-        "anomaly detection has no target. In Python, use fastens.IsolationForest().fit_predict(X)",
-    ),
-    "embedding": (
-        fastens.RandomTreesEmbedding,
-        "an embedding has no target. In Python, use fastens.RandomTreesEmbedding().fit_transform(X)",
-    ),
-    "hypotheses": (
-        fastens.FiniteHypothesisLearner,
-        (
-            "hypotheses are defined by their likelihoods. In Python, use "
-            "fastens.FiniteHypothesisLearner(likelihoods).fit(data)"
-        ),
-    ),
+ELSEWHERE = {
+    "ranker": "ranking needs the query of each row. In Python, use "
+    "fastens.GradientBoostingRanker().fit(X, y, qid=queries)",
+    "survival": "survival analysis needs times and censoring. In Python, use "
+    "fastens.GradientBoostingSurvival().fit(X, times)",
+    "isolation-forest": "anomaly detection has no target. In Python, use fastens.IsolationForest().fit_predict(X)",
+    "embedding": "an embedding has no target. In Python, use fastens.RandomTreesEmbedding().fit_transform(X)",
+    "hypotheses": "hypotheses are defined by their likelihoods. In Python, use "
+    "fastens.FiniteHypothesisLearner(likelihoods).fit(data)",
 }
 
 
 def known_family(name: str) -> str:
     """Return the name of a family; raise CommandError with advice if there is no such family."""
     if name in ELSEWHERE:
-        raise CommandError(f"--model {name}: {ELSEWHERE[name][1]}")
+        raise CommandError(f"--model {name}: {ELSEWHERE[name]}")
     if name not in FAMILIES:
         raise CommandError(f"--model must be one of {', '.join(FAMILIES)}; got {name}")
     return name
@@ -245,7 +217,7 @@ class Parameter:
     @cached_property
     def declared(self) -> list[Declared]:
         """The declarations of the parameter, by the classes of all families."""
-        kinds = [each for family in FAMILIES.values() for each in (family.classifier, family.regressor) if each]
+        kinds = [kind for family in FAMILIES.values() for kind in family.kinds]
         return [listed[self.name] for listed in map(declarations, kinds) if self.name in listed]
 
     def parse(self, text: str) -> Any:
@@ -321,7 +293,7 @@ _GROUPS = {
 def parameter_groups() -> dict[str, list[Parameter]]:
     """Return the options by subject; the fields of the option records of a parameter follow as a group of their own."""
     groups = {title: list(map(Parameter, listed.split())) for title, listed in _GROUPS.items()}
-    kinds = [each for family in FAMILIES.values() for each in (family.classifier, family.regressor) if each]
+    kinds = [kind for family in FAMILIES.values() for kind in family.kinds]
     options = {name: each for kind in kinds for name, each in declarations(kind).items() if "." in name}
     for name, (default, rule, _) in options.items():
         if default is not None or any(map(rule.holds, (2, 0.5, "path"))):  # the option accepts values that can be typed
@@ -362,8 +334,7 @@ def chosen_model(options: argparse.Namespace) -> str:
 
 def reads_words(name: str) -> bool:
     """Return True if the models of a family learn from the words of free text next to other columns."""
-    family = FAMILIES[name]
-    return any("text_features" in declarations(kind) for kind in (family.classifier, family.regressor) if kind)
+    return any("text_features" in declarations(kind) for kind in FAMILIES[name].kinds)
 
 
 def make_model(task: str, options: argparse.Namespace, texts: Sequence[str] = ()) -> Any:

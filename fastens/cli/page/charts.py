@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -263,10 +263,7 @@ def probabilities(probability: Array, happened: NDArray[np.bool_], names: tuple[
     edges = np.linspace(0, 1, N_BINS * 2 + 1)
     others, true = (np.histogram(probability[rows], edges)[0] for rows in (~happened, happened))
     chart = Chart(
-        Range(0, 1),
-        Range(0, 1.05 * (others + true).max(initial=1)),
-        (NARROW, 300),
-        ("predicted probability", "rows"),
+        Range(0, 1), Range(0, 1.05 * (others + true).max(initial=1)), (NARROW, 300), ("predicted probability", "rows")
     )
     for low, high, below, above in zip(edges[:-1], edges[1:], others, true, strict=True):
         gap = 0.1 * (high - low)
@@ -304,24 +301,25 @@ def residuals(predicted: Array, y: Array) -> Html:
 def histogram(values: Array, label: str) -> Html:
     """Return a histogram of values."""
     x = _central(values, margin=0.0)
-    counts, edges = np.histogram(_clipped(values, x), N_BARS, range=(x.low, x.high))
-    chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), (label, "rows"))
+    return _histogram(_clipped(values, x), x, label, short)
+
+
+def _histogram(
+    values: Array, x: Range, label: str, name: Callable[[float], str], ticks: Sequence[tuple[float, str]] | None = None
+) -> Html:
+    """Return a histogram over a range, whose bars are described by the names of their ends."""
+    counts, edges = np.histogram(values, N_BARS, range=(x.low, x.high))
+    chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), (label, "rows"), x_ticks=ticks)
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
         gap = 0.1 * (high - low)
-        chart.bar((low + gap, high - gap), (0, count), "c0", f"{short(low)} to {short(high)}: {count:,} rows")
+        chart.bar((low + gap, high - gap), (0, count), "c0", f"{name(low)} to {name(high)}: {count:,} rows")
     return chart.html()
 
 
 def dates(days: Array) -> Html:
     """Return a histogram of dates, which are given as fractional days since 1970."""
     x = Range.of(days, margin=0.0) if np.ptp(days) else Range(days[0] - N_DATES, days[0] + N_DATES)
-    counts, edges = np.histogram(days, N_BARS, range=(x.low, x.high))
-    has_time = not _is_long(x)
-    chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), ("", "rows"), x_ticks=_date_ticks(x))
-    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
-        gap, title = 0.1 * (high - low), f"{moment(low, has_time)} to {moment(high, has_time)}: {count:,} rows"
-        chart.bar((low + gap, high - gap), (0, count), "c0", title)
-    return chart.html()
+    return _histogram(days, x, "", partial(moment, has_time=not _is_long(x)), _date_ticks(x))
 
 
 def _is_long(x: Range) -> bool:
@@ -379,11 +377,8 @@ def _of_numbers(dependence: Dependence, y: Range, label: str) -> Html:
 
 
 def _of_categories(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    means, counts, texts = (
-        dependence.means,
-        dependence.counts,
-        [shortened(str(value), 18) for value in dependence.values],
-    )
+    means, counts = dependence.means, dependence.counts
+    texts = [shortened(str(value), 18) for value in dependence.values]
     if dependence.missing is not None:
         means, counts = np.vstack([means, dependence.missing]), np.append(counts, dependence.n_missing)
         texts.append("(missing)")

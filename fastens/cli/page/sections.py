@@ -72,9 +72,8 @@ def probabilities(subject: Subject) -> Html:
         happened = subject.predicted.argmax(axis=1) == truth.codes
         names, of = ("wrong", "right"), "of the predicted class"
     hint = (
-        f"The predicted probability {of} against the observed frequency; each dot is a tenth of the rows. Dots "
-        "on the dashed line are calibrated; below it, probabilities are too high. The band is a 95 % "
-        "confidence interval."
+        f"The predicted probability {of} against the observed frequency; each dot is a tenth of the rows. Dots on the "
+        "dashed line are calibrated; below it, probabilities are too high. The band is a 95 % confidence interval."
     )
     drawn = [
         card(charts.calibration(probability, happened), title="Calibration"),

@@ -46,10 +46,10 @@ class Report:
         self.out = _console(sys.stdout if out is None else out)
         self.err = _console(sys.stderr)
 
-    def title(self, text: str) -> None:
+    def title(self, text: str, style: str = "bold") -> None:
         """Print a heading after an empty line."""
         self.out.print()
-        self.out.print(text, style="bold")
+        self.out.print(text, style=style)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Print names and values in two columns."""
@@ -60,23 +60,20 @@ class Report:
 
     def notes(self, notes: Sequence[str]) -> None:
         """Print notes, one per line."""
-        if not notes:
-            return
-        self.title("Notes")
-        grid = Table.grid(padding=(0, 1))
-        for note in notes:
-            grid.add_row("-", note)
-        self.out.print(grid)
+        if notes:
+            self.title("Notes")
+            self._marked("-", notes, "")
 
     def warnings(self, warnings: Sequence[str]) -> None:
         """Print prominent warnings of problems that may invalidate the results."""
-        if not warnings:
-            return
-        self.out.print()
-        self.out.print("Warnings", style="bold red")
+        if warnings:
+            self.title("Warnings", "bold red")
+            self._marked("!", warnings, "red")
+
+    def _marked(self, mark: str, texts: Sequence[str], style: str) -> None:
         grid = Table.grid(padding=(0, 1))
-        for warning in warnings:
-            grid.add_row("!", warning, style="red")
+        for text in texts:
+            grid.add_row(mark, text, style=style)
         self.out.print(grid)
 
     def scores(self, title: str, model: Scores, constant: Scores | None) -> None:
@@ -97,11 +94,8 @@ class Report:
     def scores_of_parts(self, title: str, parts: Sequence[tuple[str, int, Scores]]) -> None:
         """Print the scores of several parts of the rows, one part per line."""
         self.title(title)
-        table = Table(box=None, padding=(0, 2), pad_edge=True, show_edge=False)
-        table.add_column("")
         names = list(parts[0][2]) if parts else []
-        for name in ("rows", *names):
-            table.add_column(name, justify="right", no_wrap=True)
+        table = numbers_table("", ["rows", *names], padding=2)
         for part, n_rows, scores in parts:
             cells = [shown(name, scores[name]) if name in scores else NO_VALUE for name in names]
             table.add_row(one_line(part), f"{n_rows:,}", *cells)
@@ -118,10 +112,7 @@ class Report:
         headers = [*(name.replace(" (one-vs-rest)", "") for name in names), "fit", "a row", "size"]
         rows = [[*(with_error(name, one.mean(name), one.error(name)) for name in names), *_costs(one)] for one in done]
         n_shown = n_columns_shown(headers, rows, self.out.width - NARROW_NAME)
-        table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
-        table.add_column("model")
-        for name in headers[:n_shown]:
-            table.add_column(name, justify="right", no_wrap=True)
+        table = numbers_table("model", headers[:n_shown])
         for entry, row in zip(done, rows, strict=True):
             table.add_row(one_line(entry.name), *row[:n_shown], style="" if entry.fit_seconds else "dim")
         self.out.print(table)
@@ -192,6 +183,15 @@ def shown(name: str, value: float) -> str:
     if name.startswith("AUC") or name.endswith("R²"):
         return f"{round(value, 4) + 0.0:.4f}"  # adding 0 turns -0 into 0
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.5g}"
+
+
+def numbers_table(first: str, others: Iterable[str], padding: int = 1) -> Table:
+    """Return a table without borders, whose columns after the first are aligned to the right and do not wrap."""
+    table = Table(box=None, padding=(0, padding), pad_edge=True, show_edge=False)
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 def n_columns_shown(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> int:
@@ -339,13 +339,10 @@ def area_notes(truth: Truth) -> list[str]:
 
 def _regression_scores(predicted: NDArray, truth: Truth) -> Scores:
     y, weight = truth.y, truth.weight
-    error = predicted - y
-    spread = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
-    squared = np.average(error**2, weights=weight)
     scores = {
-        "RMSE": float(np.sqrt(squared)),
-        "MAE": float(np.average(np.abs(error), weights=weight)),
-        "R²": float(1 - squared / spread) if spread > 0 else float("nan"),
+        "RMSE": float(np.sqrt(metrics.mean_squared_error(y, predicted, sample_weight=weight))),
+        "MAE": float(metrics.mean_absolute_error(y, predicted, sample_weight=weight)),
+        "R²": float(metrics.r2_score(y, predicted, sample_weight=weight)) if np.ptp(y) > 0 else float("nan"),
     }
     deviance = DEVIANCES.get(truth.loss or "")
     is_defined = np.all(predicted > 0) and np.all(y > 0 if truth.loss == "gamma" else y >= 0)
@@ -409,7 +406,7 @@ def cross_validate(
     entry = Entry(name)
     for train, test in folds:
         try:
-            _one_fold(entry, clone(model), _take(task.rows, train), _take(task.rows, test), task)
+            _one_fold(entry, clone(model), task.rows.take(train), task.rows.take(test), task)
         except Exception as error:
             # An error of one model must not hide the results of the others.
             return Entry(name, failure=first_line(error))
@@ -422,7 +419,7 @@ def constant_entry(task: Task, folds: list[tuple[NDArray, NDArray]]) -> Entry:
     entry = Entry(CONSTANT)
     classes = np.unique(task.rows.y) if task.is_classification else None
     for train, test in folds:
-        rows, held_out = _take(task.rows, train), _take(task.rows, test)
+        rows, held_out = task.rows.take(train), task.rows.take(test)
         constant = constant_prediction(rows.y, rows.weight, classes)
         entry.scores.append(score_constant(constant, Truth(held_out.y, held_out.weight, classes, None)))
     return entry
@@ -464,11 +461,6 @@ def _all_classes(probabilities: NDArray, fold_classes: NDArray, classes: NDArray
     out = np.zeros((len(probabilities), len(classes)))
     out[:, np.searchsorted(classes, fold_classes)] = probabilities
     return out
-
-
-def _take(rows: LabelledRows, index: NDArray) -> LabelledRows:
-    weight = None if rows.weight is None else rows.weight[index]
-    return LabelledRows(rows.X.take(index), rows.y[index], weight)
 
 
 FORMATS = (".png", ".svg", ".pdf")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.files.formats import example_of
+from fastens.files.formats import example_of, python_values
 from fastens.files.read import items_of, joined_items
 from fastens.table.columns.dates import seconds_of, times_of
 
@@ -156,6 +156,20 @@ def _cast(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
 
 def _numbers(values: NDArray[np.floating]) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(values, from_pandas=True)])
+
+
+def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return a number for each distinct value and 0 for missing values; nested values are compared as text."""
+    if pa.types.is_nested(column.type):
+        column = pa.chunked_array([pa.array([str(value) for value in python_values(column)])])
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), dtype=np.int64)
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        combined = pa.concat_arrays(combined.chunks) if combined.num_chunks else pa.array([], column.type)
+    if not pa.types.is_dictionary(combined.type):
+        combined = combined.dictionary_encode()
+    return np.asarray(combined.indices.fill_null(-1).cast(pa.int64()).to_numpy()) + 1
 
 
 def n_distinct(column: pa.ChunkedArray) -> int:

@@ -21,10 +21,7 @@ from fastens.files.numbers import number_format, whole_numbers
 IDENTIFIER_SHARE = 0.95
 IDENTIFIER_MINIMUM = 50
 NAMES, COUNTER, DRAWN = "a distinct value in nearly every row", "a row number", "random numbers"
-INDEX, NAMED = (
-    "an unnamed row index",
-    "a distinct number in each row, and the name of an identifier",
-)
+INDEX, NAMED = ("an unnamed row index", "a distinct number in each row, and the name of an identifier")
 # Names that programs give to the index of a table or to unnamed columns, and words that mark names of identifiers.
 INDEX_NAME = re.compile(
     r"|X|(?i:unnamed: ?\d+(_level_\d+)?|column ?1|index|level_0|\.\.\.1|_c0|row[ _.]?(names?|index|num|number))"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, WORDS, CommandError, kind_of
+from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, WORDS, CommandError, column_codes, kind_of
 from fastens.cli.table.target import CLASSIFICATION, required
 from fastens.files.formats import example_of, python_value
 from fastens.table.training_data import shuffled_folds
@@ -66,10 +66,7 @@ class Order:
         """Number the groups; rows without a group form one group."""
         if pa.types.is_nested(column.type):
             raise CommandError(f"--group must name a column without nested values; {name!r} holds {_shown(column)}")
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        values = pa.chunked_array(encoded.unify_dictionaries().chunks, encoded.type).combine_chunks()
-        indices = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return cls._checked(name, False, np.asarray(indices, dtype=np.int64) + 1, column)
+        return cls._checked(name, False, column_codes(column), column)
 
     @classmethod
     def _checked(cls, name: str, is_time: bool, codes: Codes, column: pa.ChunkedArray) -> Order:

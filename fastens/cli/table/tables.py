@@ -48,11 +48,7 @@ BY_SUFFIX = {
     ".htm": "a web page",
     ".svg": "an SVG picture",
 }
-MARKUP = {
-    b"<!doctype html": "a web page",
-    b"<html": "a web page",
-    b"<svg": "an SVG picture",
-}
+MARKUP = {b"<!doctype html": "a web page", b"<html": "a web page", b"<svg": "an SVG picture"}
 # Suffixes of text files that are tables rather than models or code.
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 TEXT, OTHER = "text", "binary data"
@@ -199,11 +195,6 @@ def escape_note(n_cells: int) -> str:
     """Return a note on the number of escaped cells and on the option to disable escaping."""
     cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
     return f"{cells} that a spreadsheet would execute are written with a leading '; use --no-escape-formulas to omit it"
-
-
-def write_table(table: pa.Table, path: str) -> None:
-    """Write a table as CSV or Parquet, by the suffix of `path`."""
-    write_tables([table], path)
 
 
 def write_tables(tables: Iterable[pa.Table], path: str, *, escape: bool = True) -> int:

@@ -91,9 +91,8 @@ def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
         )
     if n_classes > MANY_CLASSES and len(column) < FEW_ROWS * n_classes and n_classes <= len(column) // 2:
         raise CommandError(
-            f"the target {name!r} must have more rows for each class; got {n_classes:,} classes in "
-            f"{len(column):,} rows. Merge rare classes or choose another target; if these are classes, use "
-            f"{option}"
+            f"the target {name!r} must have more rows for each class; got {n_classes:,} classes in {len(column):,} "
+            f"rows. Merge rare classes or choose another target; if these are classes, use {option}"
         )
 
 

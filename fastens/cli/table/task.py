@@ -82,11 +82,14 @@ class LabelledRows:
         """The names of the features."""
         return self.X.columns if isinstance(self.X, Batches) else self.X.column_names
 
-    def take(self, mask: NDArray[np.bool_]) -> LabelledRows:
-        """Return the marked rows."""
-        weight = None if self.weight is None else self.weight[mask]
-        X = self.X[mask] if isinstance(self.X, Batches) else self.X.filter(pa.array(mask))
-        return LabelledRows(X, self.y[mask], weight)
+    def take(self, rows: NDArray[np.bool_ | np.intp]) -> LabelledRows:
+        """Return some rows, by a mask or by index."""
+        weight = None if self.weight is None else self.weight[rows]
+        if isinstance(self.X, Batches):
+            X = self.X[rows]
+        else:
+            X = self.X.filter(pa.array(rows)) if rows.dtype == bool else self.X.take(rows)
+        return LabelledRows(X, self.y[rows], weight)
 
 
 @dataclass(frozen=True)

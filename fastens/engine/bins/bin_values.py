@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.bins.binning import AnyMatrix, Binning, SparseMatrix
 from fastens.engine.bins.bins import BinTable, code_stored, note_extremes
-from fastens.engine.comm import floats_of_bits, ordered_bits
+from fastens.engine.comm import widest_ranges
 from fastens.engine.parts import RowSource, parts_of
 from fastens.engine.rows.sampling import columns_of as sparse_columns
 from fastens.engine.threads import threads_for
@@ -55,11 +55,7 @@ def values_of_bins(matrix: AnyMatrix, X: Any, n_threads: int = 1) -> list[NDArra
         for start, part in parts_of(X):
             columns = matrix.columns[:, start : start + len(part)]
             note_extremes(columns, part, first, low, high, threads_for(part.size, n_threads, _GRAIN))
-    if matrix.comm.size > 1:
-        keys = ordered_bits(np.concatenate([-low, high]))
-        matrix.comm.allreduce_max(keys)
-        low, high = np.split(floats_of_bits(keys), 2)
-        low = -low
+    low, high = widest_ranges(matrix.comm, low, high)
     is_empty = low > high
     low, high = np.clip(low, -_LARGEST, _LARGEST), np.clip(high, -_LARGEST, _LARGEST)
     middle = np.where(low == high, low, low / 2 + high / 2)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_matrix
 
 from fastens.engine.bins.binned import (
     MEMORY,
@@ -28,7 +29,7 @@ from fastens.engine.bins.binned import (
     no_bundles,
     record_stride,
 )
-from fastens.engine.bins.bins import BinTable, bin_matrix, cells_by_row, code_stored, copy_to_records, spread_codes
+from fastens.engine.bins.bins import BinTable, bin_matrix, code_stored, copy_to_records, spread_codes
 from fastens.engine.bins.bundling import MAX_CODES, join
 from fastens.engine.bins.pages import MappedPages
 from fastens.engine.bins.row_sketch import RowSketch
@@ -258,10 +259,10 @@ def learn_and_bin(
     is_categorical: np.ndarray | None = None,
     n_threads: int = 1,
     comm: Comm = LOCAL,
-) -> tuple[Binning, BinnedMatrix]:
-    """Return the binning and the binned matrix; with many bins, both come from a single sort.
+) -> tuple[Binning, AnyMatrix]:
+    """Return the binning and the binned rows; with many bins, both come from a single sort of dense rows.
 
-    The matrix stores the communicator.
+    See `learn_binning` for the parameters and `binned` for the rows.
 
     Examples
     --------
@@ -272,10 +273,10 @@ def learn_and_bin(
     array([[1, 2, 2, 3]], dtype=uint8)
     """
     check_shape(X)
-    is_plain = isinstance(max_bins, np.ndarray) or max_bins <= BYTE_BINS
+    is_plain = isinstance(max_bins, np.ndarray) or max_bins <= BYTE_BINS or stays_sparse(X)
     if is_plain or stored_binning(X, max_bins) is not None or comm.size > 1:
         binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads, comm)
-        return binning, replace(binning.transform(X, n_threads), comm=comm)
+        return binning, binned(binning, X, n_threads, comm)
     sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
     if not sketch.holds_all() or allocator_of(X).is_file:
         binning = sketch.finish()
@@ -478,29 +479,6 @@ def codes_of(binning: Binning, X: Any, n_threads: int = 1) -> AnyCodes:
     return sparse_codes(binning, X, n_threads) if stays_sparse(X) else binning.codes(X, n_threads)
 
 
-def learned_and_binned(
-    X: Any,
-    sample_weight: NDArray[np.float64] | None = None,
-    max_bins: int | np.ndarray = 255,
-    is_categorical: NDArray[np.bool_] | None = None,
-    n_threads: int = 1,
-    comm: Comm = LOCAL,
-) -> tuple[Binning, AnyMatrix]:
-    """Learn the binning of X and return it with the binned rows; see `learn_binning` and `binned`.
-
-    Examples
-    --------
-    >>> from scipy.sparse import eye_array
-    >>> from fastens.engine.bins.binning import learned_and_binned
-    >>> learned_and_binned(eye_array(10, format="csr"))[1].columns.rows
-    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], dtype=int32)
-    """
-    if comm.size == 1 and stays_sparse(X):
-        binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads)
-        return binning, sparse_matrix(binning, X, n_threads)
-    return learn_and_bin(X, sample_weight, max_bins, is_categorical, n_threads, comm)
-
-
 AnyCodes = NDArray[np.unsignedinteger] | SparseCodes
 AnyMatrix = BinnedMatrix | SparseMatrix
 
@@ -550,15 +528,15 @@ def sparse_matrix(binning: Binning, X: Any, n_threads: int = 1) -> SparseMatrix:
     advice = "Lower max_bins, or hash the columns to fewer columns."
     check_count("A histogram", "bins in all columns together", n_cells, 2 * MAX_INT32 + 1, advice=advice)
     columns = sparse_codes(binning, X, n_threads)
-    stored = columns.rows[: columns.n_stored]
-    first_cell = np.append(0, np.cumsum(np.bincount(stored, minlength=columns.n_rows)))
-    cells = np.empty(len(columns.rows), dtype=np.uint32)
-    of_feature = np.cumsum(binning.n_codes, dtype=np.int64) - binning.n_codes
-    cells_by_row(columns.rows, columns.starts, columns.codes, of_feature, first_cell[:-1].copy(), cells)
+    stored = slice(columns.n_stored)
+    first_of_feature = (np.cumsum(binning.n_codes, dtype=np.int64) - binning.n_codes).astype(np.uint32)
+    cells = np.repeat(first_of_feature, np.diff(columns.starts)) + columns.codes[stored]
+    by_row = csc_matrix((cells, columns.rows[stored], columns.starts), shape=columns.shape[::-1]).tocsr()
     bundles = replace(no_bundles(binning.n_codes), most_frequent_bin=columns.of_zero.astype(np.int32))
     payloads = np.empty((columns.n_rows, _PAYLOAD_BYTES), dtype=np.uint8)
     described = binning.n_codes, binning.is_categorical, binning.thresholds, bundles
-    return SparseMatrix(columns, cells, first_cell, payloads, *described)
+    first_cell = by_row.indptr.astype(np.int64)
+    return SparseMatrix(columns, _never_empty(by_row.data), first_cell, payloads, *described)
 
 
 def _never_empty(array: np.ndarray) -> np.ndarray:

@@ -4,6 +4,8 @@ import numpy as np
 from cython cimport final
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, fabs, floor
+from fastens.engine.rows.stored_rows cimport first_at_least
+from fastens.engine.strided cimport Strides, Values, code_at, value_at, values_of
 from fastens.engine.structs cimport (
     code_t, float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
 )
@@ -381,26 +383,11 @@ cdef enum:
     RANGE_ROWS = 512
 
 
-cdef void _note_tile(
-    const code_t* codes, Py_ssize_t code_stride, const value_t* x, Py_ssize_t stride, Py_ssize_t n, float64_t* low,
-    float64_t* high
-) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef code_t code
-    cdef float64_t value
-    for i in range(n):
-        code, value = codes[i * code_stride], x[i * stride]
-        low[code] = min(low[code], value)
-        high[code] = max(high[code], value)
-
-
 cdef struct Noting:
-    const char* codes
+    Values X
+    const void* codes
     int32_t code_size
-    Py_ssize_t code_strides[2]      # bytes
-    const char* x
-    int32_t value_size
-    Py_ssize_t strides[2]           # bytes
+    Strides code_strides
     Py_ssize_t n_rows
     Py_ssize_t n_features
     const int64_t* first
@@ -408,36 +395,21 @@ cdef struct Noting:
     float64_t* high
 
 
-cdef inline void _note_tiles(
-    const Noting* job, Py_ssize_t f, Py_ssize_t row, const code_t* codes, const value_t* x
-) noexcept nogil:
-    _note_tile(
-        codes, job.code_strides[1] // <Py_ssize_t> sizeof(code_t), x, job.strides[0] // <Py_ssize_t> sizeof(value_t),
-        min(<Py_ssize_t> RANGE_ROWS, job.n_rows - row), job.low + job.first[f],
-        job.high + job.first[f])
-
-
-cdef inline void _note_codes(const Noting* job, Py_ssize_t f, Py_ssize_t row, const code_t* codes) noexcept nogil:
-    cdef const char* x = job.x + row * job.strides[0] + f * job.strides[1]
-    if job.value_size == sizeof(float32_t):
-        _note_tiles(job, f, row, codes, <const float32_t*> x)
-    else:
-        _note_tiles(job, f, row, codes, <const float64_t*> x)
-
-
 cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     """Process the part's features tile by tile."""
-    cdef const Noting* noting = <const Noting*> job
-    cdef Py_ssize_t row = 0, f, n = noting.n_features
-    cdef const char* codes
+    cdef Noting noting = (<const Noting*> job)[0]       # a local copy, which the stores below cannot alias
+    cdef Py_ssize_t row = 0, end, f, i, cell, n = noting.n_features
+    cdef float64_t value
     while row < noting.n_rows:
+        end = min(row + <Py_ssize_t> RANGE_ROWS, noting.n_rows)
         for f in range(n * part // n_parts, n * (part + 1) // n_parts):
-            codes = noting.codes + f * noting.code_strides[0] + row * noting.code_strides[1]
-            if noting.code_size == sizeof(uint8_t):
-                _note_codes(noting, f, row, <const uint8_t*> codes)
-            else:
-                _note_codes(noting, f, row, <const uint16_t*> codes)
-        row += RANGE_ROWS
+            for i in range(row, end):
+                value = value_at(&noting.X, i, f)
+                cell = i * noting.code_strides.row + f * noting.code_strides.column
+                cell = noting.first[f] + code_at(noting.codes, noting.code_size, cell)
+                noting.low[cell] = min(noting.low[cell], value)
+                noting.high[cell] = max(noting.high[cell], value)
+        row = end
 
 
 def note_extremes(
@@ -460,10 +432,9 @@ def note_extremes(
         Number of threads. It does not affect the result.
     """
     cdef Noting job
-    job.codes, job.code_size = <const char*> &columns[0, 0], sizeof(code_t)
-    job.code_strides[0], job.code_strides[1] = columns.strides[0], columns.strides[1]
-    job.x, job.value_size = <const char*> &X[0, 0], sizeof(value_t)
-    job.strides[0], job.strides[1] = X.strides[0], X.strides[1]
+    job.X, job.codes, job.code_size = values_of(X), &columns[0, 0], sizeof(code_t)
+    job.code_strides.row = columns.strides[1] // <Py_ssize_t> sizeof(code_t)
+    job.code_strides.column = columns.strides[0] // <Py_ssize_t> sizeof(code_t)
     job.n_rows, job.n_features = X.shape[0], X.shape[1]
     job.first, job.low, job.high = &first[0], &low[0], &high[0]
     with nogil:
@@ -535,33 +506,6 @@ def code_stored(
         dynamic_parallel_for(_code_piece, &job, starts.shape[0] - 1, n_threads)
 
 
-# Codes by row --------------------------------------------------------------------------------------------------------
-
-def cells_by_row(
-    const int32_t[::1] rows, const int64_t[::1] starts, const code_t[::1] codes, const int64_t[::1] first_cell_of,
-    int64_t[::1] place, uint32_t[::1] cells,
-):
-    """Write the histogram cell of each stored code, row by row, in ascending order within each row.
-
-    Parameters
-    ----------
-    rows, starts, codes : arrays
-        Fields of SparseCodes.
-    first_cell_of : int64 array of shape (n_features,)
-        Cell of each feature's code 0.
-    place : int64 array of shape (n_rows,)
-        Offset of each row's cells; on return, their end.
-    cells : uint32 array of shape (n_stored,)
-        Receives the cells.
-    """
-    cdef Py_ssize_t f, i
-    with nogil:
-        for f in range(starts.shape[0] - 1):
-            for i in range(starts[f], starts[f + 1]):
-                cells[place[rows[i]]] = <uint32_t> (first_cell_of[f] + codes[i])
-                place[rows[i]] += 1
-
-
 # Dense codes of some features ----------------------------------------------------------------------------------------
 
 cdef struct Spreading:
@@ -576,27 +520,14 @@ cdef struct Spreading:
     void* out
 
 
-cdef inline Py_ssize_t _first_at_least(
-    const int32_t* rows, Py_ssize_t begin, Py_ssize_t end, int64_t row
-) noexcept nogil:
-    cdef Py_ssize_t middle
-    while begin < end:
-        middle = (begin + end) // 2
-        if rows[middle] < row:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
-
-
 cdef inline void _spread(
     const Spreading* job, Py_ssize_t i, const code_t* codes, const code_t* of_zero, code_t* out
 ) noexcept nogil:
     cdef int32_t f = job.features[i]
     cdef Py_ssize_t k, begin, end
     cdef code_t zero = of_zero[f]
-    begin = _first_at_least(job.rows, job.starts[f], job.starts[f + 1], job.first_row)
-    end = _first_at_least(job.rows, begin, job.starts[f + 1], <int64_t> job.first_row + job.n_rows)
+    begin = first_at_least(<const uint32_t*> job.rows, job.starts[f], job.starts[f + 1], job.first_row)
+    end = first_at_least(<const uint32_t*> job.rows, begin, job.starts[f + 1], <int64_t> job.first_row + job.n_rows)
     out += i * job.n_rows
     for k in range(job.n_rows):
         out[k] = zero

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from fastens.engine.bins.sketch import count_categories, cut_columns, cut_sparse_columns, kth_distinct, note_values
+from fastens.engine.bins.sketch import cut_columns, kth_distinct, note_values
 from fastens.engine.comm import Comm
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array, own_parts, parts_of, stored_values
-from fastens.engine.rows.draws import gather_columns
 from fastens.engine.rows.sampling import SparseColumns, canonical, columns_of, hash_table
 from fastens.engine.threads import threads_for
 
 # Number of hash table slots processed at a time.
 _BLOCK = 1 << 20
+# Number of rows that are copied to columns at a time, so that they stay in the cache.
+_GATHERED_ROWS = 1 << 10
 
 
 class DistinctValues:
@@ -58,7 +59,7 @@ class DistinctValues:
         if self.is_over.all():
             return
         if stored_values(X) is not None:
-            values, counts = cut_sparse_columns(*columns_of(X), None, X.shape[0], self.limit, True, n_threads)
+            values, counts = cut_columns(*columns_of(X), None, X.shape[0], self.limit, True, n_threads)
             self.is_over |= counts < 0
             if len(self.values) == 0 and not self.is_over[counts > 0].any():
                 self.values, self.starts = values, np.append(0, np.cumsum(np.maximum(counts, 0), dtype=np.int64))
@@ -159,6 +160,17 @@ def _joined(parts: list[Any]) -> Any:
 def _columns(values: Any, chosen: Any) -> Any:
     """Return some columns of rows as an array of shape (n_columns, n_rows)."""
     return values.columns(chosen) if isinstance(values, ConvertedRows) else values.T[chosen]
+
+
+def _weights_of_categories(column: np.ndarray, weights: np.ndarray | None, one: int) -> np.ndarray:
+    """Return the sum of the weights (`one` each if None) by category, up to the last one that occurs."""
+    is_known = ~np.isnan(column)
+    categories = column[is_known].astype(np.intp)
+    if weights is None:
+        return np.bincount(categories) * one
+    totals = np.zeros(categories.max(initial=-1) + 1, np.int64)
+    np.add.at(totals, categories, weights[is_known])
+    return totals
 
 
 class RowSketch:
@@ -338,8 +350,8 @@ class RowSketch:
         for start, values in parts_of(X) if categorical or not is_whole else ():
             of_rows = None if weights is None else weights[start : start + len(values)]
             one = self._one if of_rows is None else 1
-            for f, totals in zip(categorical, count_categories(values, categorical, of_rows, one), strict=True):
-                self._add_category_weights(f, totals)
+            for f in categorical:
+                self._add_category_weights(f, _weights_of_categories(values[:, f], of_rows, one))
             if not is_whole and not self.is_categorical.all():
                 self._keep(_SketchRows(values, of_rows, np.zeros(0, np.uint64)), stays)
         if is_whole and not self.is_categorical.all():
@@ -417,7 +429,8 @@ class RowSketch:
         if rows.is_sparse or isinstance(rows.values, ConvertedRows):
             return _SketchRows(rows.values[kept], weights, rows.hashes[kept])
         columns = np.empty((self.n_features, len(kept)), dtype=rows.values.dtype)
-        gather_columns(rows.values, kept, columns, self._threads(columns.size, _BIN_GRAIN))
+        for start in range(0, len(kept), _GATHERED_ROWS):
+            columns[:, start : start + _GATHERED_ROWS] = rows.values[kept[start : start + _GATHERED_ROWS]].T
         return _SketchRows(columns.T, weights, rows.hashes[kept])
 
     def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
@@ -456,7 +469,7 @@ class RowSketch:
     def _cut_distinct(self, few: np.ndarray) -> list[np.ndarray]:
         """Return thresholds between all distinct values of the features that have few of them."""
         values, starts = self._distinct.values, self._distinct.starts
-        return self._cut_sparse(SparseColumns(values, np.zeros(0, np.int32), starts), None, 0, few)
+        return self._cut_stored(SparseColumns(values, np.zeros(0, np.int32), starts), None, 0, few)
 
     def _cut_held(self, features: np.ndarray, codes: np.ndarray | None) -> list[np.ndarray]:
         """Return the thresholds of some features from the rows held, and write the codes if requested."""
@@ -468,7 +481,7 @@ class RowSketch:
             total = joined.shape[0] if weights is None else int(weights.sum())
             wanted = np.zeros(self.n_features, dtype=bool)
             wanted[features] = True
-            return self._cut_sparse(columns_of(joined), weights, total, wanted)
+            return self._cut_stored(columns_of(joined), weights, total, wanted)
         most = CONVERTED_BLOCK if any(isinstance(rows.values, ConvertedRows) for rows in self._rows) else _BLOCK
         block = max(1, most // sum(rows.n for rows in self._rows))
         thresholds = []
@@ -486,19 +499,21 @@ class RowSketch:
         self, columns: np.ndarray, weights: np.ndarray | None, codes: np.ndarray | None = None
     ) -> list[np.ndarray]:
         n_features, n = columns.shape
-        n_threads = min(self._threads(columns.size, _SORT_GRAIN), n_features)
-        room = np.empty((n_threads, 4 * n), dtype=np.int64)
-        thresholds = np.empty((n_features, min(self.max_bins, n)))
-        n_thresholds = np.empty(n_features, dtype=np.int32)
-        cut_columns(np.ascontiguousarray(columns), weights, self.max_bins, room, thresholds, n_thresholds, codes)
-        return [limits[:n].copy() for limits, n in zip(thresholds, n_thresholds.tolist(), strict=True)]
+        values = SparseColumns(columns.ravel(), np.zeros(0, np.int32), np.arange(n_features + 1) * n)
+        return self._cut_stored(values, weights, 0, np.ones(n_features, bool), codes)
 
-    def _cut_sparse(
-        self, columns: SparseColumns, weights: np.ndarray | None, total: int, wanted: np.ndarray
+    def _cut_stored(
+        self,
+        columns: SparseColumns,
+        weights: np.ndarray | None,
+        total: int,
+        wanted: np.ndarray,
+        codes: np.ndarray | None = None,
     ) -> list[np.ndarray]:
         """Return the thresholds of the wanted columns; the weight that stored values leave over belongs to zeros."""
         n_threads = self._threads(len(columns.values), _SORT_GRAIN)
-        limits, n_found = cut_sparse_columns(*columns, weights, total, self.max_bins, False, n_threads)
+        flat_codes = None if codes is None else codes.reshape(-1)
+        limits, n_found = cut_columns(*columns, weights, total, self.max_bins, False, n_threads, flat_codes)
         ends = np.cumsum(n_found, dtype=np.int64)
         chosen = np.flatnonzero(wanted)
         first, last = (ends - n_found)[chosen].tolist(), ends[chosen].tolist()

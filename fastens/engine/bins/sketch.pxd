@@ -36,10 +36,3 @@ cdef inline float64_t value_of(key_t key) noexcept nogil:
     else:
         memcpy(&wide, &key, sizeof(wide))
     return wide
-
-
-cdef key_t* sort_keys(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil
-cdef Py_ssize_t join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil
-cdef int32_t cut_values(
-    const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
-) noexcept nogil

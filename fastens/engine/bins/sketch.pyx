@@ -5,7 +5,7 @@ from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, NAN
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, value_t
 from libc.string cimport memset
-from fastens.engine.strided cimport GOLDEN, Strides, bits_of, strides_of
+from fastens.engine.strided cimport GOLDEN, Values, bits_of, value_at, values_of
 from fastens.engine.thread_pool cimport parallel_for, dynamic_parallel_for
 
 
@@ -18,45 +18,6 @@ cdef enum:
     # Below this number of keys, insertion sort is used.
     FEW_KEYS = 24
 
-cdef Py_ssize_t _n_places(const value_t* x, Py_ssize_t stride, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef value_t largest = -1
-    for i in range(n):
-        if x[i * stride] > largest:     # false for NaN
-            largest = x[i * stride]
-    return <Py_ssize_t> largest + 1
-
-
-cdef void _count_places(
-    const value_t* x, Py_ssize_t stride, Py_ssize_t n, const int64_t* weights, int64_t one, int64_t* totals
-) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        if x[i * stride] == x[i * stride]:
-            totals[<Py_ssize_t> x[i * stride]] += weights[i] if weights != NULL else one
-
-
-def count_categories(const value_t[:, :] X, features, const int64_t[::1] weights, int64_t one):
-    """Sum the weights of the rows (`one` each if None) by category, up to the last category; ignore NaN."""
-    cdef Strides strides = strides_of(X)
-    cdef Py_ssize_t f, n_categories, n = X.shape[0]
-    cdef const value_t* x
-    cdef const int64_t* given = &weights[0] if weights is not None else NULL
-    cdef int64_t[::1] totals
-    found = []
-    for f in features:
-        x = &X[0, f]
-        with nogil:
-            n_categories = _n_places(x, strides.row, n)
-        counts = np.zeros(n_categories, dtype=np.int64)
-        found.append(counts)
-        totals = counts
-        if n_categories:
-            with nogil:
-                _count_places(x, strides.row, n, given, one, &totals[0])
-    return found
-
-
 # Distinct values ------------------------------------------------------------------------------------------------------
 
 cdef struct DistinctValues:
@@ -67,23 +28,21 @@ cdef struct DistinctValues:
     Py_ssize_t n_features
     int n_bits
     int32_t limit
-    const void* x
-    int32_t value_size
-    Strides strides
+    Values X
     Py_ssize_t n_rows
 
 
 cdef void _note_tile(
-    const value_t* x, Py_ssize_t stride, Py_ssize_t n, const DistinctValues* found, Py_ssize_t table
+    const DistinctValues* found, Py_ssize_t table, Py_ssize_t f, Py_ssize_t first, Py_ssize_t end
 ) noexcept nogil:
     # The search for NaN ends at a free slot, which holds the same bits, so missing values are not recorded.
     cdef uint64_t* slots = found.slots + (table << found.n_bits)
     cdef int32_t* n_distinct = found.n_distinct + table
-    cdef Py_ssize_t i, at, last = (<Py_ssize_t> 1 << found.n_bits) - 1
+    cdef Py_ssize_t row, at, last = (<Py_ssize_t> 1 << found.n_bits) - 1
     cdef int shift = 64 - found.n_bits
     cdef uint64_t bits, free = bits_of(<float64_t> NAN)
-    for i in range(n):
-        bits = bits_of(x[i * stride])
+    for row in range(first, end):
+        bits = bits_of(value_at(&found.X, row, f))
         at = (bits * GOLDEN) >> shift
         while slots[at] != bits:
             if slots[at] == free:
@@ -97,18 +56,14 @@ cdef void _note_tile(
 
 cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     cdef const DistinctValues* found = <const DistinctValues*> job
-    cdef Py_ssize_t row = found.n_rows * part // n_parts, last = found.n_rows * (part + 1) // n_parts, n, f, table, at
+    cdef Py_ssize_t row = found.n_rows * part // n_parts, last = found.n_rows * (part + 1) // n_parts, end, f, table
     while row < last:
-        n = min(<Py_ssize_t> TILE_ROWS, last - row)
+        end = min(row + <Py_ssize_t> TILE_ROWS, last)
         for f in range(found.n_features):
-            table, at = part * found.n_features + f, row * found.strides.row + f * found.strides.column
-            if found.n_distinct[table] > found.limit:
-                continue
-            if found.value_size == sizeof(float32_t):
-                _note_tile(<const float32_t*> found.x + at, found.strides.row, n, found, table)
-            else:
-                _note_tile(<const float64_t*> found.x + at, found.strides.row, n, found, table)
-        row += n
+            table = part * found.n_features + f
+            if found.n_distinct[table] <= found.limit:
+                _note_tile(found, table, f, row, end)
+        row = end
 
 
 def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
@@ -120,7 +75,7 @@ def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1
     """
     cdef int32_t n_parts = <int32_t> slots.shape[0]
     cdef DistinctValues found
-    found.x, found.value_size, found.strides, found.n_rows = &X[0, 0], sizeof(value_t), strides_of(X), X.shape[0]
+    found.X, found.n_rows = values_of(X), X.shape[0]
     found.slots, found.n_distinct, found.n_features, found.limit = &slots[0, 0, 0], &n_distinct[0, 0], X.shape[1], limit
     found.n_bits = 0
     while (1 << found.n_bits) < slots.shape[2]:
@@ -288,18 +243,23 @@ cdef int32_t cut_values(
     return n_cuts
 
 
-cdef struct Cuts:
-    # Job of cut_columns. room: for each thread, 4 n words for the keys and weights of one column, in two copies.
-    const int64_t* weights
-    Py_ssize_t n
-    int64_t* room
-    int32_t max_bins
+cdef struct Columns:
+    # Input and output of cut_columns. room: for each thread, 4 n words for the keys and weights of one column, in two
+    # copies.
     const void* x
     int32_t value_size
-    float64_t* thresholds
-    Py_ssize_t stride               # stride of the thresholds
-    int32_t* n_thresholds
-    uint16_t* codes                 # NULL if not needed
+    const int64_t* starts           # offset of each column's values
+    const int32_t* rows             # row index of each value; NULL if columns hold the values of all rows in order
+    const int64_t* weights          # weights of the rows; NULL if all are 1
+    int64_t total                   # total weight of all rows; zeros have the weight that stored values leave over
+    Py_ssize_t n                    # maximum number of values of a column, including one for the zeros
+    int64_t* room
+    int32_t max_bins
+    bint wants_values
+    float64_t* found                # thresholds or distinct values
+    const int64_t* first            # offset of each column in `found`
+    int32_t* n_found
+    uint16_t* codes                 # codes of the values; NULL if not needed
 
 
 cdef void _write_codes(
@@ -318,126 +278,48 @@ cdef void _write_codes(
 
 
 cdef int32_t _cut_and_code(
-    const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds, uint16_t* codes
+    const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, int64_t* room
 ) noexcept nogil:
     # The row index is sorted with its key. It may be overwritten when equal keys are merged, because sorting is then
     # complete.
+    cdef float64_t* thresholds = of.found + of.first[f]
     cdef Py_ssize_t i, n = 0
     cdef int32_t n_cuts
-    cdef Weights rows
+    cdef Weights rows = Weights(room, room + of.n)
     cdef key_t* ordered
     cdef key_t* distinct
-    rows.values, rows.spare = room, room + cuts.n
-    for i in range(cuts.n):
+    x += of.starts[f]
+    for i in range(of.starts[f + 1] - of.starts[f]):
         set_key(&keys[n], x[i])
         rows.values[n] = i
         n += x[i] == x[i]
     if n == 0:
         return 0
-    ordered = sort_keys(keys, keys + cuts.n, &rows, n)
-    distinct = keys + cuts.n if ordered == keys else keys
+    ordered = sort_keys(keys, keys + of.n, &rows, n)
+    distinct = keys + of.n if ordered == keys else keys
     for i in range(n):
         distinct[i] = ordered[i]
-        rows.spare[i] = cuts.weights[rows.values[i]] if cuts.weights != NULL else 1
+        rows.spare[i] = of.weights[rows.values[i]] if of.weights != NULL else 1
     n_cuts = cut_values(
-        distinct, rows.spare, join_equal(distinct, rows.spare, n, rows.spare), cuts.max_bins, thresholds
+        distinct, rows.spare, join_equal(distinct, rows.spare, n, rows.spare), of.max_bins, thresholds
     )
-    _write_codes(ordered, rows.values, n, thresholds, n_cuts, codes)
+    _write_codes(ordered, rows.values, n, thresholds, n_cuts, of.codes + of.starts[f])
     return n_cuts
-
-
-cdef int32_t _cut_column(
-    const Cuts* cuts, const value_t* x, key_t* keys, int64_t* room, float64_t* thresholds, uint16_t* codes
-) noexcept nogil:
-    cdef Py_ssize_t i, n = 0
-    cdef Weights weights
-    if codes != NULL:
-        return _cut_and_code(cuts, x, keys, room, thresholds, codes)
-    weights.values = weights.spare = NULL
-    if cuts.weights != NULL:
-        weights.values, weights.spare = room, room + cuts.n
-    for i in range(cuts.n):
-        set_key(&keys[n], x[i])
-        if cuts.weights != NULL:
-            weights.values[n] = cuts.weights[i]
-        n += x[i] == x[i]
-    if n == 0:
-        return 0
-    keys = sort_keys(keys, keys + cuts.n, &weights, n)
-    if cuts.weights != NULL:
-        room = weights.values
-    return cut_values(keys, room, join_equal(keys, weights.values, n, room), cuts.max_bins, thresholds)
-
-
-cdef int32_t _cut_one(
-    const Cuts* cuts, const value_t* x, int thread, float64_t* thresholds, uint16_t* codes
-) noexcept nogil:
-    cdef int64_t* room = cuts.room + thread * 4 * cuts.n
-    if value_t is float32_t:
-        return _cut_column(cuts, x, <uint32_t*> room, room + 2 * cuts.n, thresholds, codes)
-    else:
-        return _cut_column(cuts, x, <uint64_t*> room, room + 2 * cuts.n, thresholds, codes)
-
-
-cdef void _cut_piece(void* job, Py_ssize_t f, int32_t thread) noexcept nogil:
-    cdef const Cuts* cuts = <const Cuts*> job
-    cdef float64_t* out = cuts.thresholds + f * cuts.stride
-    cdef uint16_t* codes = cuts.codes + f * cuts.n if cuts.codes != NULL else NULL
-    if cuts.value_size == sizeof(float32_t):
-        cuts.n_thresholds[f] = _cut_one(cuts, <const float32_t*> cuts.x + f * cuts.n, thread, out, codes)
-    else:
-        cuts.n_thresholds[f] = _cut_one(cuts, <const float64_t*> cuts.x + f * cuts.n, thread, out, codes)
-
-
-def cut_columns(
-    const value_t[:, ::1] columns, const int64_t[::1] weights, int32_t max_bins, int64_t[:, ::1] room,
-    float64_t[:, ::1] thresholds, int32_t[::1] n_thresholds, uint16_t[:, ::1] codes
-):
-    """Write each column's thresholds: between all distinct values, or at weighted quantiles if there are too many.
-
-    columns has shape (n_features, n), weights is None or has shape (n,), room has shape (n_threads, 4 * n), thresholds
-    has shape (n_features, min(max_bins, n)). codes, if not None, has the shape of the columns and receives the codes of
-    the rows; entries of missing values are left unchanged.
-    """
-    cdef Cuts cuts
-    cuts.weights = &weights[0] if weights is not None else NULL
-    cuts.n, cuts.room, cuts.max_bins = columns.shape[1], &room[0, 0], max_bins
-    cuts.x, cuts.value_size = &columns[0, 0], sizeof(value_t)
-    cuts.thresholds, cuts.stride, cuts.n_thresholds = &thresholds[0, 0], thresholds.shape[1], &n_thresholds[0]
-    cuts.codes = &codes[0, 0] if codes is not None else NULL
-    with nogil:
-        dynamic_parallel_for(_cut_piece, &cuts, columns.shape[0], <int32_t> room.shape[0])
-
-
-cdef struct Columns:
-    # Input and output for sparse columns. room: for each thread, 4 n words for the keys and weights of one column, in
-    # two copies.
-    const void* x
-    int32_t value_size
-    const int64_t* starts           # offset of each column's values
-    const int32_t* rows             # row index of each value
-    const int64_t* weights          # weights of the rows; NULL if all are 1
-    int64_t total                   # total weight of all rows; zeros have the weight that stored values leave over
-    Py_ssize_t n                    # maximum number of values of a column, including one for the zeros
-    int64_t* room
-    int32_t max_bins
-    bint wants_values
-    float64_t* found                # thresholds or distinct values
-    const int64_t* first            # offset of each column in `found`
-    int32_t* n_found
 
 
 cdef Py_ssize_t _take(
     const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, const Weights* weights
 ) noexcept nogil:
     # Collects keys and weights of the stored values, with all implicit zeros as one value; returns their number.
-    cdef Py_ssize_t i, n = 0
-    cdef int64_t weight, rest = of.total
-    for i in range(of.starts[f], of.starts[f + 1]):
-        weight = of.weights[of.rows[i]] if of.weights != NULL else 1
+    cdef Py_ssize_t i, n = 0, start = of.starts[f]
+    cdef int64_t weight = 1, rest = of.total
+    for i in range(start, of.starts[f + 1]):
+        if of.weights != NULL:
+            weight = of.weights[of.rows[i] if of.rows != NULL else i - start]
         rest -= weight
         set_key(&keys[n], x[i])
-        weights.values[n] = weight
+        if weights.values != NULL:
+            weights.values[n] = weight
         n += x[i] == x[i]
     if rest > 0:
         set_key(&keys[n], <value_t> 0)
@@ -448,16 +330,21 @@ cdef Py_ssize_t _take(
 
 cdef int32_t _find(const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, int64_t* room) noexcept nogil:
     cdef float64_t* found = of.found + of.first[f]
-    cdef Weights weights
+    cdef Weights weights = Weights(NULL, NULL)
     cdef Py_ssize_t i, n
-    weights.values, weights.spare = room, room + of.n
+    if of.codes != NULL:
+        return _cut_and_code(of, f, x, keys, room)
+    if of.weights != NULL or of.total > 0:      # otherwise, only the keys are sorted
+        weights.values, weights.spare = room, room + of.n
     n = _take(of, f, x, keys, &weights)
     if n == 0:
         return 0
     keys = sort_keys(keys, keys + of.n, &weights, n)
-    n = join_equal(keys, weights.values, n, weights.values)
+    if weights.values != NULL:
+        room = weights.values
+    n = join_equal(keys, weights.values, n, room)
     if not of.wants_values:
-        return cut_values(keys, weights.values, n, of.max_bins, found)
+        return cut_values(keys, room, n, of.max_bins, found)
     if n > of.max_bins:
         return -1
     for i in range(n):
@@ -474,31 +361,33 @@ cdef void _find_piece(void* job, Py_ssize_t f, int32_t thread) noexcept nogil:
         of.n_found[f] = _find(of, f, <const float64_t*> of.x, <uint64_t*> room, room + 2 * of.n)
 
 
-def cut_sparse_columns(
+def cut_columns(
     const value_t[::1] x, const int32_t[::1] rows, const int64_t[::1] starts, const int64_t[::1] weights,
-    int64_t total, int32_t max_bins, bint wants_values, int n_threads
+    int64_t total, int32_t max_bins, bint wants_values, int n_threads, uint16_t[::1] codes=None
 ):
-    """Return the thresholds of columns of which only some values are stored, as in `cut_columns`.
+    """Return the thresholds of each column: between all distinct values, or at quantiles if there are too many.
 
     Parameters
     ----------
     x : float32 or float64 array of shape (n_values,)
         Values, one column after another.
     rows : int32 array of shape (n_values,)
-        Row index of each value; used only with weights.
+        Row index of each value; used only with weights. Empty if every column holds the values of all rows in order.
     starts : int64 array of shape (n_columns + 1,)
         Offset of each column in `x`.
     weights : int64 array of shape (n_rows,) or None
         Weights of the rows. If None, all weights are 1.
     total : int
         Sum of all weights. Rows without a stored value are zeros; a column has no such rows if its values already weigh
-        at least this much.
+        at least this much, and columns have none if it is 0.
     max_bins : int
         Maximum number of bins of a column.
     wants_values : bool
         If True, return the distinct values instead of thresholds.
     n_threads : int
         Number of threads. It does not affect the result.
+    codes : uint16 array of shape (n_values,), optional
+        Receives the codes of the values of columns without implicit zeros; entries of missing values are unchanged.
 
     Returns
     -------
@@ -519,12 +408,14 @@ def cut_sparse_columns(
     if n_columns == 0:
         return found[:0], n_found
     of.n = sizes.max()
+    n_threads = min(n_threads, <int> n_columns)
     room = np.empty((n_threads, 4 * of.n), dtype=np.int64)
     of.x, of.value_size = &x[0] if x.shape[0] else NULL, sizeof(value_t)
     of.starts, of.rows, of.total, of.first = &starts[0], &rows[0] if rows.shape[0] else NULL, total, &first[0]
     of.weights = &weights[0] if weights is not None else NULL
     of.wants_values, of.max_bins = wants_values, max_bins
     of.room, of.found, of.n_found = &room[0, 0], &places[0], &counts[0]
+    of.codes = &codes[0] if codes is not None else NULL
     with nogil:
         dynamic_parallel_for(_find_piece, &of, n_columns, n_threads)
     n_kept = np.maximum(n_found, 0)

@@ -32,7 +32,6 @@ cdef struct Weights:
     float64_t unit                  # power of two that all weights are multiples of, at most 1; 0 if it is too small
 
 
-cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t end) noexcept nogil
 cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_t widest) noexcept nogil
 cdef void fill_entries(
     const Forest* forest, const float64_t* weights, Py_ssize_t first, Py_ssize_t end, Sample* sample

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +16,7 @@ from fastens.engine.comm import LOCAL, Comm, CommPool, max_floats, sum_ints
 from fastens.engine.forest.data import ForestData
 from fastens.engine.forest.grow import TreeWorker
 from fastens.engine.limits import Limits
-from fastens.engine.threads import ThreadPool
+from fastens.engine.threads import in_threads
 from fastens.engine.trees.trees import MeasuredTree, SearchedTree, Tree
 
 if TYPE_CHECKING:
@@ -180,10 +177,6 @@ def joined_tree(trunk: Trunk, branches: Sequence[Arrays]) -> Arrays:
 # Python takes as long as growing it.
 _BLOCK_ROWS = 1 << 15
 _BLOCKS_PER_THREAD = 4
-# Trees with fewer (row, feature) pairs are grown in the calling thread, without worker threads.
-_LITTLE = 1 << 18
-# Seconds between two checks for Ctrl-C while threads grow trees, because Ctrl-C does not interrupt waiting on Windows.
-_LOOK_EVERY = 0.1
 # Distributed fits: the number of trees whose trunks grow concurrently and share reductions, and the maximum number of
 # bytes of a rank's rows that are in transit to the owners of their branches.
 _MAX_TRUNKS = 32
@@ -362,12 +355,23 @@ class ForestGrower:
         """
         if self._matrix.comm.size > 1:
             self._grow_over_ranks(take, samples, first)
-        elif self._matrix.n_rows * self._matrix.n_features < _LITTLE and min(len(samples), self._n_threads) <= 1:
-            worker = self._new_worker(self._n_threads)
-            for block in self._blocks(len(samples)):
-                self._grow_block(worker, samples, block, first, take, _GO)
-        else:
-            self._grow_side_by_side(take, samples, first)
+            return
+        stop = np.zeros(1, np.uint8)
+        n_workers = max(min(self._n_threads, len(samples)), 1)
+        idle = [self._new_worker(self._n_threads if n_workers == 1 else 1) for _ in range(n_workers)]
+
+        def grow(block: slice) -> None:
+            worker = idle.pop()
+            grown = worker.grow(samples[block], stop)
+            idle.append(worker)
+            for number, arrays in enumerate(grown or (), first + block.start):
+                take(number, self._kind(**arrays))
+
+        try:
+            in_threads(grow, list(self._blocks(len(samples))), n_workers)
+        except BaseException:
+            stop[0] = 1
+            raise
 
     def _new_worker(self, n_threads: int) -> TreeWorker:
         return TreeWorker(self._data, n_threads, self._value_dtype == np.float32)
@@ -377,50 +381,6 @@ class ForestGrower:
         n_blocks = max(self._n_threads * _BLOCKS_PER_THREAD, -(-n_trees * self._n_rows // _BLOCK_ROWS))
         size = max(1, -(-n_trees // n_blocks)) if self._n_threads > 1 else max(1, _BLOCK_ROWS // self._n_rows)
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
-
-    def _grow_side_by_side(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
-        """Grow one tree per Python thread; the kernels release the GIL.
-
-        A single large tree also uses a worker thread, so that the calling thread can handle Ctrl-C.
-        """
-        stop = np.zeros(1, np.uint8)
-        n_workers = max(min(self._n_threads, len(samples)), 1)
-        blocks = self._blocks(len(samples))
-        lock = threading.Lock()
-
-        def work() -> None:
-            worker = self._new_worker(self._n_threads if n_workers == 1 else 1)
-            while not stop[0]:
-                with lock:
-                    block = next(blocks, None)
-                if block is None:
-                    return
-                self._grow_block(worker, samples, block, first, take, stop)
-
-        with ThreadPool(n_workers) as pool:
-            futures: list[Future[None]] = []
-            try:
-                with suppress(RuntimeError):  # if the system cannot start more threads, use those that are running
-                    while len(futures) < n_workers:
-                        futures.append(pool.submit(work))
-                _wait(futures) if futures else work()
-            except BaseException:
-                stop[0] = 1
-                raise
-
-    def _grow_block(
-        self,
-        worker: TreeWorker,
-        samples: Sequence[TreeSample],
-        block: slice,
-        first: int,
-        take: Callable[[int, Tree], None],
-        stop: NDArray[np.uint8],
-    ) -> None:
-        """Grow a block of trees unless stopped."""
-        grown = worker.grow(samples[block], stop)
-        for number, arrays in enumerate(grown or (), first + block.start):
-            take(number, self._kind(**arrays))
 
     # Over ranks --------------------------------------------------
 
@@ -483,12 +443,3 @@ class ForestGrower:
 
 
 _GO = np.zeros(1, np.uint8)
-
-
-def _wait(futures: list[Future[None]]) -> None:
-    """Wait for all futures, but handle Ctrl-C and the first error immediately."""
-    waiting = set(futures)
-    while waiting:
-        done, waiting = wait(waiting, timeout=_LOOK_EVERY)
-        for future in done:
-            future.result()

@@ -5,7 +5,6 @@ from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint
 
 cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil
 cdef void free_workspace(Workspace* ws) noexcept nogil
-cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil
 cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil
 cdef void copy_node(
     Grown* tree, const Grown* grown, int32_t from_, int32_t to, int32_t shift, int32_t word_shift

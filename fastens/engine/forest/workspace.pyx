@@ -10,7 +10,7 @@ from fastens.engine.forest.splits.structs cimport (
 from fastens.engine.forest.tree cimport ForestNode, Grown, Workspace, branch_rows, work_on
 from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.heap cimport Candidate, pop_heap, push_heap
-from fastens.engine.memory cimport larger_capacity, resize
+from fastens.engine.memory cimport Plan, carve, larger_capacity, resize
 from fastens.engine.paths cimport add_feature, binds_paths, exclude_features, mask_words, n_marked
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, uint8_t
 from fastens.engine.forest.splits.search cimport find_split, weighted_medians
@@ -22,19 +22,7 @@ from fastens.engine.ranks cimport sum_over
 cdef enum:
     FIRST_NODES = 256
     REDUCED_WORDS = 1 << 17         # words that are reduced together over workers, unless one feature needs more
-    ALIGNMENT = 64
-
-
-cdef struct Plan:
-    # Parts of one block of memory: measured while `memory` is NULL, and assigned in a second pass.
-    char* memory
-    Py_ssize_t size
-
-
-cdef void* _part(Plan* plan, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
-    cdef void* part = plan.memory + plan.size if plan.memory != NULL else NULL
-    plan.size += (n * size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    return part
+    CACHE_LINE = 64
 
 
 cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcept nogil:
@@ -44,37 +32,36 @@ cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcep
     cdef int32_t j
     for j in range(FEATURES_AT_ONCE):
         # One extra cache line, so that equal codes of different features do not map to the same cache set.
-        search.cells[j].cells = <uint64_t*>_part(plan, n_codes * layout.n_words + 8, sizeof(uint64_t))
-        search.cells[j].marks = <uint64_t*>_part(plan, 4 if forest.table.code_size == 1 else 1024, sizeof(uint64_t))
-        search.cells[j].summary = <uint64_t*>_part(plan, 16, sizeof(uint64_t))
-    search.codes = <uint16_t*>_part(plan, n_codes + 1, sizeof(uint16_t))
-    search.found = <uint64_t*>_part(plan, 2 * (n_codes + 1) * layout.n_words, sizeof(uint64_t))
-    search.left = <uint64_t*>_part(plan, 2 * layout.n_words, sizeof(uint64_t))
-    search.total = <uint64_t*>_part(plan, layout.n_words, sizeof(uint64_t))
-    search.stats = <float64_t*>_part(plan, n_stats, sizeof(float64_t))
-    search.sums = <uint64_t*>_part(plan, n_codes + 1, sizeof(uint64_t))
-    search.gains = <float64_t*>_part(plan, n_codes + 1, sizeof(float64_t))
-    search.order = <int32_t*>_part(plan, 2 * (n_codes + 1), sizeof(int32_t))
-    search.axis = <float64_t*>_part(plan, 2 * n_stats, sizeof(float64_t))
-    search.drawn = <int32_t*>_part(plan, forest.table.n_features, sizeof(int32_t))
+        search.cells[j].cells = <uint64_t*>carve(plan, n_codes * layout.n_words + 8, sizeof(uint64_t))
+        search.cells[j].marks = <uint64_t*>carve(plan, 4 if forest.table.code_size == 1 else 1024, sizeof(uint64_t))
+        search.cells[j].summary = <uint64_t*>carve(plan, 16, sizeof(uint64_t))
+    search.codes = <uint16_t*>carve(plan, n_codes + 1, sizeof(uint16_t))
+    search.found = <uint64_t*>carve(plan, 2 * (n_codes + 1) * layout.n_words, sizeof(uint64_t))
+    search.left = <uint64_t*>carve(plan, 2 * layout.n_words, sizeof(uint64_t))
+    search.total = <uint64_t*>carve(plan, layout.n_words, sizeof(uint64_t))
+    search.stats = <float64_t*>carve(plan, n_stats, sizeof(float64_t))
+    search.sums = <uint64_t*>carve(plan, n_codes + 1, sizeof(uint64_t))
+    search.gains = <float64_t*>carve(plan, n_codes + 1, sizeof(float64_t))
+    search.order = <int32_t*>carve(plan, 2 * (n_codes + 1), sizeof(int32_t))
+    search.axis = <float64_t*>carve(plan, 2 * n_stats, sizeof(float64_t))
+    search.drawn = <int32_t*>carve(plan, forest.table.n_features, sizeof(int32_t))
     if forest.table.stored.rows != NULL:
-        search.spread = <uint8_t*>_part(plan, FEATURES_AT_ONCE * forest.table.n_rows, forest.table.code_size)
-        search.present = <uint64_t*>_part(plan, mask_words(forest.table.n_features), sizeof(uint64_t))
-        search.places = <uint32_t*>_part(plan, forest.table.n_rows, sizeof(uint32_t))
-    search.set_words = <uint32_t*>_part(plan, search.n_set_words, sizeof(uint32_t))
-    search.visited = <uint64_t*>_part(plan, search.n_mask_words, sizeof(uint64_t))
+        search.spread = <uint8_t*>carve(plan, FEATURES_AT_ONCE * forest.table.n_rows, forest.table.code_size)
+        search.present = <uint64_t*>carve(plan, mask_words(forest.table.n_features), sizeof(uint64_t))
+        search.places = <uint32_t*>carve(plan, forest.table.n_rows, sizeof(uint32_t))
+    search.set_words = <uint32_t*>carve(plan, search.n_set_words, sizeof(uint32_t))
+    search.visited = <uint64_t*>carve(plan, search.n_mask_words, sizeof(uint64_t))
     if forest.rules.random_thresholds:
         # A few extra cache lines, so that the codes of different features do not map to the same cache set.
-        search.n_row_codes = (n_entries + 5 * ALIGNMENT) // ALIGNMENT * ALIGNMENT
-        search.row_codes = <uint8_t*>_part(plan, FEATURES_AT_ONCE * search.n_row_codes, forest.table.code_size)
-        search.row_words = <uint64_t*>_part(plan, n_entries, sizeof(uint64_t))
+        search.n_row_codes = (n_entries + 5 * CACHE_LINE) // CACHE_LINE * CACHE_LINE
+        search.row_codes = <uint8_t*>carve(plan, FEATURES_AT_ONCE * search.n_row_codes, forest.table.code_size)
+        search.row_words = <uint64_t*>carve(plan, n_entries, sizeof(uint64_t))
     if search.sample.ranks != NULL:
         search.n_reduced = max(
             min(forest.table.n_features * n_codes * layout.n_words, <Py_ssize_t>REDUCED_WORDS), n_codes * layout.n_words
         )
-        search.reduced = <uint64_t*>_part(plan, search.n_reduced, sizeof(uint64_t))
-        search.ranges = <int64_t*>_part(plan, 3 * forest.table.n_features, sizeof(int64_t))
-        search.extremes = <int64_t*>_part(plan, 2 * forest.targets.n_targets, sizeof(int64_t))
+        search.reduced = <uint64_t*>carve(plan, search.n_reduced, sizeof(uint64_t))
+        search.extremes = <int64_t*>carve(plan, 2 * forest.targets.n_targets, sizeof(int64_t))
     if uses_medians(forest):
         _plan_medians(&search.medians, n_entries, n_codes + 1, forest.targets.n_targets, plan)
 
@@ -82,17 +69,17 @@ cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcep
 cdef void _plan_medians(
     MedianScratch* medians, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_targets, Plan* plan
 ) noexcept nogil:
-    medians.keys = <uint64_t*>_part(plan, n, sizeof(uint64_t))
-    medians.rank = <int32_t*>_part(plan, n_targets * n, sizeof(int32_t))
-    medians.number = <int64_t*>_part(plan, n_targets * n, sizeof(int64_t))
-    medians.tree_weight = <int64_t*>_part(plan, n + 1, sizeof(int64_t))
-    medians.tree_sum = <int64_t*>_part(plan, n + 1, sizeof(int64_t))
-    medians.start = <int64_t*>_part(plan, n_groups + 1, sizeof(int64_t))
-    medians.group = <int32_t*>_part(plan, n_groups, sizeof(int32_t))
-    medians.loss = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
-    medians.left_median = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
-    medians.right_median = <float64_t*>_part(plan, n_groups, sizeof(float64_t))
-    medians.left_weight = <int64_t*>_part(plan, n_groups, sizeof(int64_t))
+    medians.keys = <uint64_t*>carve(plan, n, sizeof(uint64_t))
+    medians.rank = <int32_t*>carve(plan, n_targets * n, sizeof(int32_t))
+    medians.number = <int64_t*>carve(plan, n_targets * n, sizeof(int64_t))
+    medians.tree_weight = <int64_t*>carve(plan, n + 1, sizeof(int64_t))
+    medians.tree_sum = <int64_t*>carve(plan, n + 1, sizeof(int64_t))
+    medians.start = <int64_t*>carve(plan, n_groups + 1, sizeof(int64_t))
+    medians.group = <int32_t*>carve(plan, n_groups, sizeof(int32_t))
+    medians.loss = <float64_t*>carve(plan, n_groups, sizeof(float64_t))
+    medians.left_median = <float64_t*>carve(plan, n_groups, sizeof(float64_t))
+    medians.right_median = <float64_t*>carve(plan, n_groups, sizeof(float64_t))
+    medians.left_weight = <int64_t*>carve(plan, n_groups, sizeof(int64_t))
 
 
 cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:

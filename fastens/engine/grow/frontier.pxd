@@ -15,8 +15,6 @@ cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) no
 cdef void add_task(
     Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
 ) noexcept nogil
-cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept nogil
-cdef bint may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexcept nogil
 cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil
 
 

@@ -34,6 +34,7 @@ cdef struct Partition:
 
 
 cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
+    """Return the split of a node as the partition kernels read it."""
     cdef Decision decision
     cdef int64_t first
     decision.code_size, decision.pages = ws.table.code_size, ws.table.pages
@@ -74,12 +75,14 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
 
 
 cdef void _split_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Write the rows of a part to scratch memory, the left ones first; count them."""
     cdef Partition* p = <Partition*>job
     cdef Py_ssize_t begin = p.n_rows * part // n_parts, end = p.n_rows * (part + 1) // n_parts
     p.n_left_of[part] = split_rows(&p.decision, p.rows + begin, end - begin, p.scratch + begin)
 
 
 cdef void _collect_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Copy the rows of a part from scratch memory to the ranges of the two children."""
     cdef Partition* p = <Partition*>job
     cdef Py_ssize_t begin = p.n_rows * part // n_parts, end = p.n_rows * (part + 1) // n_parts
     cdef Py_ssize_t first_left = p.first_left[part]
@@ -89,6 +92,7 @@ cdef void _collect_part(void* job, int32_t part, int32_t n_parts) noexcept nogil
 
 
 cdef int32_t threads_for_rows(const Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
+    """Return the number of threads that a pass over `n_rows` rows justifies."""
     return <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, n_rows // ROW_GRAIN))
 
 
@@ -105,6 +109,7 @@ cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) no
 
 
 cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Write a part of the row indices that the tree is grown on."""
     cdef Placing* p = <Placing*>job
     cdef Py_ssize_t i
     for i in range(p.n_rows * part // n_parts, p.n_rows * (part + 1) // n_parts):
@@ -112,6 +117,7 @@ cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
+    """Append both children of a split node, with their sums and bounds."""
     cdef Node* node = &ws.nodes[id]
     cdef Node* child
     cdef int32_t which
@@ -200,6 +206,7 @@ cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept n
 
 
 cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Partition the rows of small nodes, taken from a shared counter, on one thread."""
     cdef SmallNodes* small = <SmallNodes*>job
     cdef Workspace* ws = small.ws
     cdef int32_t i = next_item(&small.next)
@@ -225,6 +232,7 @@ cdef void _split_chosen(Workspace* ws) noexcept nogil:
 
 
 cdef bint may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexcept nogil:
+    """Return True if a node with these sums is large enough for two leaves and above the maximum depth."""
     return (
         depth < ws.limits.max_depth
         and sums.count >= 2 * ws.rules.min_count
@@ -236,6 +244,7 @@ cdef bint may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexce
 cdef void add_task(
     Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
 ) noexcept nogil:
+    """Plan the histogram of node `counted`, and of its sibling `difference` by subtraction (-1: none)."""
     cdef Task* task = &ws.tasks[ws.n_tasks]
     task.counted = counted
     task.difference = difference
@@ -247,6 +256,7 @@ cdef void add_task(
 
 
 cdef inline Py_ssize_t _rows(const Node* node) noexcept nogil:
+    """Return the number of rows of a node."""
     return node.end - node.begin
 
 

@@ -110,6 +110,7 @@ cdef class Grower:
         free_workspace(&self.ws)
 
     cdef _set_outputs(self):
+        """Set the payloads of each output, and allocate the words of the rows if the table is small."""
         cdef uint8_t[:, :] payloads = self.matrix.payloads
         cdef Output* out
         cdef int32_t o
@@ -123,6 +124,7 @@ cdef class Grower:
                 raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
 
     cdef _set_limits(self):
+        """Set the limits of trees and of splits that do not depend on the units of the sums."""
         rules = self.rules
         self.ws.limits = read_limits(rules, self.ws.table.n_features)
         self.ws.features_per_tree = rules.features_per_tree or self.ws.table.n_features
@@ -134,6 +136,7 @@ cdef class Grower:
         self.set_fewest_rows(rules.min_samples_leaf)
 
     cdef _set_most_stored(self):
+        """Set the largest number of rows that share a stored code, if cells may omit the code of zeros."""
         # Searches with bounds, categories or forced splits read the cell of zeros, which must not overflow.
         is_bound = self.rules.clip_to_bounds or self.matrix.is_categorical.any() or self.ws.forced != NULL
         if self.matrix.is_sparse and self.ws.n_outputs == 1 and not is_bound:
@@ -156,6 +159,7 @@ cdef class Grower:
             self.ws.features[f].monotone = signs[f]
 
     cdef _set_forced(self):
+        """Set the forced first splits, if there are any."""
         cdef const int32_t[:, ::1] splits
         cdef const uint32_t[::1] words
         if self.rules.forced_splits is not None:
@@ -163,6 +167,7 @@ cdef class Grower:
             self.ws.forced, self.ws.forced_words = <const ForcedSplit*>&splits[0, 0], &words[0]
 
     cdef _set_near(self):
+        """Keep column-major copies of often split features, if the matrix has records only."""
         cdef const size_t[::1] places
         if not (self.matrix.is_sparse or self.matrix.has_columns):
             self.near = NearColumns(self.matrix)
@@ -170,12 +175,14 @@ cdef class Grower:
             self.ws.near = &places[0]
 
     cdef _set_ranks(self, comm):
+        """Set the exchange of sums, if there are several ranks."""
         if comm.size > 1:
             self.exchange = Exchange(comm)
             self.ws.ranks = self.source.ranks = &self.exchange.ranks
             self.ws.kept_rows = 0
 
     cdef _set_weights(self, bint constant_hessian):
+        """Set the row weights, as copies and factors."""
         cdef const float64_t[::1] copies, factors
         cdef bint has_factors = self.weights.factors is not None
         self.source.n_rows = self.matrix.n_rows
@@ -284,6 +291,7 @@ cdef class Grower:
         root.limits.is_free = step == INFINITY and not (is_single and self.rules.path_smooth > 0)
 
     cdef Outcome _begin(self):
+        """Quantise the gradients and create the root; return GROWING, or the reason why growth cannot begin."""
         cdef bint is_ready
         with nogil:
             is_ready = self._quantise()
@@ -420,6 +428,7 @@ cdef class Grower:
         return self.ws.outputs[0].gain_unit if self.ws.n_outputs == 1 else 1.0
 
     cdef float64_t _dispersion(self) noexcept nogil:
+        """Return the dispersion of the gradients, summed over the outputs."""
         cdef int32_t o
         cdef float64_t total = 0.0
         for o in range(self.ws.n_outputs):

@@ -388,6 +388,7 @@ class ColumnLookup:
 
 
 def _number(parameter: str, value: Any) -> float:
+    """Return a finite number as a float; raise ValueError that names the parameter for anything else."""
     if isinstance(value, str | bytes) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise ValueError(f"{parameter} must hold finite numbers; got {value!r}.")
     return float(value)
@@ -451,6 +452,7 @@ def monotone_signs(
 def _signs_of_classes(
     monotonic_cst: Any, columns: ColumnLookup, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None
 ) -> NDArray[np.int8] | None:
+    """Return monotone signs of shape (n_classes, n_features), or None if there are no constraints."""
     labels = [] if classes is None else [each.item() if isinstance(each, np.generic) else each for each in classes]
     if len(labels) < 3:
         raise ValueError(

@@ -14,6 +14,7 @@ from fastens.engine.limits cimport bind_side
 from fastens.engine.bins.pages cimport pages_of
 from fastens.engine.histograms.histogram cimport CELL_STRIDE
 from fastens.engine.paths cimport add_feature, mask_words
+from fastens.engine.rows.stored_rows cimport first_at_least
 
 
 # Each thread processes its part of the table tile by tile, with the rows of each leaf in the tile, so that the memory
@@ -48,21 +49,10 @@ cdef inline void _set_range(
     const Workspace* ws, int32_t node, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t first_row, Py_ssize_t end_row,
     LeafRows* leaf,
 ) noexcept nogil:
+    """Set the rows of a leaf that are in the tile from first_row to end_row, by bisection."""
     leaf.node = node
-    leaf.next = _first_from(ws, begin, end, first_row)
-    leaf.end = _first_from(ws, leaf.next, end, end_row)
-
-
-cdef Py_ssize_t _first_from(const Workspace* ws, Py_ssize_t low, Py_ssize_t high, Py_ssize_t row) noexcept nogil:
-    """Return the position of the first row, from `low` to `high` in ascending order, that is at least `row`."""
-    cdef Py_ssize_t middle
-    while low < high:
-        middle = (low + high) // 2
-        if ws.rows[middle] < row:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    leaf.next = first_at_least(ws.rows, begin, end, first_row)
+    leaf.end = first_at_least(ws.rows, leaf.next, end, end_row)
 
 
 cdef struct Summing:
@@ -90,6 +80,7 @@ cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept n
 
 
 cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
+    """Add sums to others, in place."""
     sums.gradient += others.gradient
     sums.hessian += others.hessian
     sums.square += others.square
@@ -97,6 +88,7 @@ cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
 
 
 cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Sum a part of the rows leaf by leaf, in tiles of rows that stay in the cache."""
     cdef Summing* summing = <Summing*>job
     cdef const Workspace* ws = summing.ws
     cdef const RowGradients* source = &summing.output.source
@@ -109,7 +101,7 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
     while tile < end_row:
         tile = min(tile + TILE, end_row)
         for i in range(n_leaves):
-            end = _first_from(ws, leaves[i].next, leaves[i].end, tile)
+            end = first_at_least(ws.rows, leaves[i].next, leaves[i].end, tile)
             more = exact_sums(source, &summing.output.quantised.scales, ws.rows + leaves[i].next, end - leaves[i].next)
             _add(&sums[leaves[i].node], &more)
             leaves[i].next = end
@@ -189,6 +181,7 @@ cdef void add_to_all(
 
 
 cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Add the leaf values to the raw predictions of a part of the rows."""
     cdef const Adding* adding = <const Adding*>job
     cdef const Workspace* ws = adding.ws
     cdef float64_t* raw = adding.raw
@@ -200,7 +193,7 @@ cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         tile = min(tile + TILE, end_row)
         for i in range(n_leaves):
             value = adding.value[ws.nodes[leaves[i].node].place]
-            end = _first_from(ws, leaves[i].next, leaves[i].end, tile)
+            end = first_at_least(ws.rows, leaves[i].next, leaves[i].end, tile)
             for k in range(leaves[i].next, end):
                 if k + PREFETCH_AHEAD < end:
                     prefetch(&raw[ws.rows[k + PREFETCH_AHEAD]])
@@ -221,12 +214,14 @@ def leaf_means(float64_t[::1] value, const float64_t[::1] weight, const int32_t[
 
 
 cdef inline float64_t _within(float64_t value, float64_t lower, float64_t upper) noexcept nogil:
+    """Return the value clipped to a range."""
     return min(max(value, lower), upper)
 
 
 cdef void _bind_children(
     float64_t* value, float64_t* lower, float64_t* upper, Py_ssize_t parent, Py_ssize_t left, int32_t monotone
 ) noexcept nogil:
+    """Clip the values of two siblings to the bounds of their parent, and set their own bounds."""
     cdef float64_t middle
     cdef Py_ssize_t child
     for child in range(left, left + 2):
@@ -244,6 +239,7 @@ cdef void _bind(
     float64_t* value, const float64_t* weight, const int32_t* feature, const int32_t* left_child,
     const int8_t* monotone, float64_t path_smooth, float64_t* lower, Py_ssize_t n,
 ) noexcept nogil:
+    """Smooth and clip the values of all nodes, from the root down."""
     cdef float64_t* upper = lower + n
     cdef Py_ssize_t i, left, child
     value[0] = _within(value[0], lower[0], upper[0])
@@ -301,7 +297,7 @@ cdef struct Links:
 
 
 cdef int32_t merge(const Links* links, int32_t a, int32_t b) noexcept nogil:
-    # Merge of skew heaps: the children along the merged path are swapped (Sleator & Tarjan 1986).
+    """Merge two skew heaps, and return the new top; children along the path are swapped (Sleator & Tarjan 1986)."""
     cdef int32_t top = NONE
     cdef int32_t* place = &top
     cdef int32_t next
@@ -318,7 +314,10 @@ cdef int32_t merge(const Links* links, int32_t a, int32_t b) noexcept nogil:
 
 
 cdef int32_t weigh(const Links* links, int32_t node, float64_t gain, int32_t below) noexcept nogil:
-    # Branches with a higher alpha than the node above them are pruned together with that node. Returns the heap.
+    """Set the node's alpha, merge it with the heap of its branches, and return the heap.
+
+    Branches with a higher alpha than the node above them are pruned together with that node.
+    """
     cdef float64_t n_splits = 1
     while below != NONE and gain <= links.alpha[below] * n_splits:
         gain += links.gain[below]
@@ -331,7 +330,7 @@ cdef int32_t weigh(const Links* links, int32_t node, float64_t gain, int32_t bel
 
 
 cdef Py_ssize_t list_heap(const Links* links, int32_t top, int32_t* nodes) noexcept nogil:
-    # Writes the nodes of a heap in arbitrary order; returns their number.
+    """Write the nodes of a heap in arbitrary order, and return their number."""
     cdef Py_ssize_t n = 0, done = 0
     cdef int32_t node
     if top != NONE:
@@ -413,6 +412,7 @@ cdef set_table(Workspace* ws, matrix, monotone):
 
 
 cdef _set_records(Workspace* ws, matrix):
+    """Set the row-major records of a dense matrix."""
     cdef const uint8_t[:, ::1] records = matrix.records
     ws.table.records = &records[0, 0]
     ws.table.pages = pages_of(matrix.pages)
@@ -423,6 +423,7 @@ cdef _set_records(Workspace* ws, matrix):
 
 
 cdef _set_stored(Workspace* ws, matrix):
+    """Set the stored codes of a sparse matrix."""
     columns = matrix.columns
     cdef const int32_t[::1] rows = columns.rows
     cdef const int64_t[::1] starts = columns.starts, first_cell = matrix.first_cell
@@ -435,6 +436,7 @@ cdef _set_stored(Workspace* ws, matrix):
 
 
 cdef _set_columns(Workspace* ws, bundles):
+    """Allocate the columns, and set the offsets of their cells."""
     cdef int32_t c
     cdef const int32_t[::1] n_codes = bundles.n_codes, features = bundles.features, first = bundles.first_feature
     ws.table.n_columns = n_codes.shape[0]
@@ -452,6 +454,7 @@ cdef _set_columns(Workspace* ws, bundles):
 
 
 cdef _set_features(Workspace* ws, matrix, monotone):
+    """Allocate the features, and set their codes, constraints and thresholds."""
     cdef int32_t f
     cdef Feature* feature
     bundles = matrix.bundles

@@ -100,6 +100,7 @@ cdef struct Found:
 cdef void _scan_numeric(
     const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, bint missing_left, Found* found
 ) noexcept nogil:
+    """Find the best threshold; missing values go left if `missing_left` is set."""
     cdef int32_t c, n_classes = rows.n_classes
     cdef float64_t score
     memset(room.left, 0, n_classes * sizeof(int64_t))
@@ -168,6 +169,7 @@ cdef void _scan_categories(
 
 
 cdef bint _has_weight(const int64_t* cell, int32_t n_classes) noexcept nogil:
+    """Return True if a cell has weight of any class."""
     cdef int32_t k
     for k in range(n_classes):
         if cell[k] != 0:
@@ -219,6 +221,7 @@ cdef inline bint _is_better(float64_t score, int32_t feature, const Room* room) 
 
 
 cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room) noexcept nogil:
+    """Search one feature, and keep its best split if it is better than the best of the thread so far."""
     cdef Found found
     cdef int32_t n_codes = rows.n_codes[f], c
     cdef bint has_missing
@@ -275,6 +278,7 @@ cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept no
 
 
 cdef const Room* _best_room(const Room* rooms, int32_t n_threads) noexcept nogil:
+    """Return the workspace of the thread with the best split; NULL if there is no split."""
     cdef const Room* best = NULL
     cdef int32_t t
     for t in range(n_threads):
@@ -326,29 +330,24 @@ cdef class StumpFinder:
         self.rows.at_once = min(max(4, CELLS_AT_ONCE // stride), MAX_AT_ONCE, self.rows.n_features)
         if self.n_threads > 1:
             self.rows.at_once = min(self.rows.at_once, 4 * (1 + self.rows.n_features // (4 * GROUPS * self.n_threads)))
+        self.rows.code_size = columns.itemsize
         if isinstance(columns, SparseCodes):
             self._show_stored(columns)
-        elif columns.dtype == np.uint8:
-            self._show_bytes(columns)
         else:
-            self._show_pairs(columns)
+            self.rows.columns = <const void*> <size_t> columns.ctypes.data
         self._show(n_codes, is_categorical, classes)
         self._make_rooms()
 
-    cdef _show_bytes(self, const uint8_t[:, ::1] columns):
-        self.rows.columns, self.rows.code_size = &columns[0, 0], 1
-
-    cdef _show_pairs(self, const uint16_t[:, ::1] columns):
-        self.rows.columns, self.rows.code_size = &columns[0, 0], 2
-
     cdef _show_stored(self, columns):
+        """Set the stored codes of sparse columns."""
         cdef const int32_t[::1] rows = columns.rows
         cdef const int64_t[::1] starts = columns.starts
         self.rows.columns = <const void*> <size_t> columns.codes.ctypes.data
         self.rows.zeros = <const void*> <size_t> columns.of_zero.ctypes.data
-        self.rows.stored_rows, self.rows.first_stored, self.rows.code_size = &rows[0], &starts[0], columns.itemsize
+        self.rows.stored_rows, self.rows.first_stored = &rows[0], &starts[0]
 
     cdef _show(self, const int32_t[::1] n_codes, const uint8_t[::1] is_categorical, const uint16_t[::1] classes):
+        """Set the arrays of the rows and features, after checks of their lengths."""
         if not n_codes.shape[0] == is_categorical.shape[0] == self.rows.n_features:
             raise ValueError("n_codes and is_categorical must have one entry per feature")
         if classes.shape[0] != self.rows.n_rows:
@@ -357,6 +356,7 @@ cdef class StumpFinder:
         self.rows.classes = &classes[0]
 
     cdef _make_rooms(self):
+        """Allocate a workspace for each thread."""
         cdef Py_ssize_t codes = self.rows.most_codes, n_classes = self.rows.n_classes
         cdef Py_ssize_t cells = self.rows.at_once * codes * n_classes
         cdef int32_t t

@@ -169,6 +169,17 @@ FASTENS_INLINE void set_cell(const Histogram* histogram, ptrdiff_t cell, const S
     }
 }
 
+/* Writes whole - part; `out` may be `whole`. */
+FASTENS_INLINE void subtract_words_loop(const int64_t* whole, const int64_t* part, ptrdiff_t n, int64_t* out)
+{
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < n; i++)
+        out[i] = whole[i] - part[i];
+}
+
+FASTENS_CHOOSE(subtract_words, (const int64_t* whole, const int64_t* part, ptrdiff_t n, int64_t* out),
+    (whole, part, n, out))
+
 /* The third word of wide cells holds the count. A packed cell is 0 only if it is empty, even if it may overflow. */
 FASTENS_INLINE int is_empty(const Histogram* histogram, ptrdiff_t cell)
 {

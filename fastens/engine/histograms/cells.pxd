@@ -39,6 +39,7 @@ cdef extern from "engine/histograms/cells.h" nogil:
     Py_ssize_t words_per_cell(const Histogram* histogram)
     Sums cell_sums(const Histogram* histogram, Py_ssize_t cell, const CellLayout* layout)
     void set_cell(const Histogram* histogram, Py_ssize_t cell, const Sums* sums, const CellLayout* layout)
+    void subtract_words(const int64_t* whole, const int64_t* part, Py_ssize_t n, int64_t* out)
     bint is_empty(const Histogram* histogram, Py_ssize_t cell)
     void flush_cell(uint64_t* packed, int64_t* wide, const CellLayout* layout)
     Py_ssize_t first_with_count(const uint64_t* sums, Py_ssize_t n, const CellLayout* layout, int64_t count)

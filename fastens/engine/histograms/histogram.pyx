@@ -3,13 +3,14 @@
 from libc.string cimport memcpy, memset
 from fastens.engine.bins.pages cimport track_more_resident_rows, track_resident_rows
 from fastens.engine.histograms.cells cimport (
-    CellLayout, Histogram, Sums, add_row, add_sums, cell_sums, clear_sums, flush_cell, set_cell, sums_difference,
-    unpack, words_per_cell
+    CellLayout, Histogram, Sums, add_row, add_sums, cell_sums, clear_sums, flush_cell, set_cell, subtract_words,
+    sums_difference, unpack, words_per_cell
 )
 from fastens.engine.structs cimport (
     Column, Feature, PREFETCH_AHEAD, code_t, int32_t, int64_t, prefetch, uint16_t, uint32_t, uint64_t, uint8_t
 )
 from fastens.engine.paths cimport next_feature
+from fastens.engine.rows.stored_rows cimport first_at_least
 
 
 # The rows of a block stay in the L1 cache while all blocks of columns process them.
@@ -94,6 +95,7 @@ cdef inline void _add_rows_wide(
     const Table* table, const int64_t* wide, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
     int64_t* cells, const code_t* type_of_code,
 ) noexcept nogil:
+    """Add rows of dense codes to wide cells; `wide` holds three words per row."""
     cdef Py_ssize_t i
     cdef int32_t f
     cdef const code_t* codes
@@ -108,26 +110,36 @@ cdef inline void _add_rows_wide(
             add_row(cells + 3 * <Py_ssize_t>(table.columns[f].offset + codes[f]), row)
 
 
-cdef void _flush(
-    uint64_t* packed, int64_t* wide, const Table* table, const CellLayout* layout, Columns columns
+cdef void _clear(
+    const Table* table, Columns columns, const uint64_t* active, int64_t* cells, Py_ssize_t width
 ) noexcept nogil:
-    """Add packed cells to wide cells and clear the packed ones."""
-    cdef Py_ssize_t i
-    cdef int32_t f
+    """Clear the cells of the active columns (NULL for all), runs of adjacent columns at a time."""
     cdef const Column* column
-    for f in range(columns.first, columns.end):
-        column = &table.columns[f]
+    cdef Py_ssize_t first = 0, end = 0
+    cdef int32_t c = next_feature(active, columns.first, columns.end)
+    while c < columns.end:
+        column = &table.columns[c]
+        if column.offset != end:
+            memset(cells + width * first, 0, width * (end - first) * sizeof(int64_t))
+            first = column.offset
+        end = column.offset + column.n_codes
+        c = next_feature(active, c + 1, columns.end)
+    memset(cells + width * first, 0, width * (end - first) * sizeof(int64_t))
+
+
+cdef void _flush(
+    const Table* table, Columns columns, const uint64_t* active, uint64_t* packed, int64_t* wide,
+    const CellLayout* layout,
+) noexcept nogil:
+    """Add packed cells of the active columns (NULL for all) to wide cells and clear the packed ones."""
+    cdef const Column* column
+    cdef Py_ssize_t i
+    cdef int32_t c = next_feature(active, columns.first, columns.end)
+    while c < columns.end:
+        column = &table.columns[c]
         for i in range(column.offset, column.offset + column.n_codes):
             flush_cell(&packed[i], &wide[3 * i], layout)
-
-
-cdef void _clear(const Table* table, Columns columns, Histogram* histogram) noexcept nogil:
-    cdef int32_t f
-    cdef Py_ssize_t width = words_per_cell(histogram)
-    cdef const Column* column
-    for f in range(columns.first, columns.end):
-        column = &table.columns[f]
-        memset(histogram.cells + width * column.offset, 0, width * column.n_codes * sizeof(int64_t))
+        c = next_feature(active, c + 1, columns.end)
 
 
 cdef void build_histogram(
@@ -144,7 +156,7 @@ cdef void build_histogram(
     cdef int64_t page = -1
     cdef Columns block
     cdef Place place = place_of_words(gradients)
-    _clear(table, columns, out)
+    _clear(table, columns, NULL, out.cells, words_per_cell(out))
     if not gradients.narrow:
         if n_rows > 0:
             track_resident_rows(table.pages, rows[0], rows[n_rows - 1], n_rows, table.stride)
@@ -159,7 +171,7 @@ cdef void build_histogram(
         size = min(<Py_ssize_t>ROW_BLOCK, n_rows)
         page = track_more_resident_rows(table.pages, page, rows[0], rows[size - 1], size, table.stride)
         if not out.packed and n_in_cells + size > most_rows:
-            _flush(scratch, out.cells, table, &gradients.layout, columns)
+            _flush(table, columns, NULL, scratch, out.cells, &gradients.layout)
             n_in_cells = 0
         block.first = columns.first
         while block.first < columns.end:
@@ -177,7 +189,7 @@ cdef void build_histogram(
         n_rows -= size
         n_in_cells += size
     if not out.packed:
-        _flush(scratch, out.cells, table, &gradients.layout, columns)
+        _flush(table, columns, NULL, scratch, out.cells, &gradients.layout)
 
 
 cdef void merge_histogram(Histogram* into, const Histogram* other, const Column* column) noexcept nogil:
@@ -195,10 +207,9 @@ cdef void subtract_histogram(
     `out` may be the parent if both have the same form.
     """
     cdef Sums whole, part
-    cdef Py_ssize_t i, width = words_per_cell(out)
+    cdef Py_ssize_t i, width = words_per_cell(out), first = width * column.first_own
     if parent.packed == child.packed and parent.packed == out.packed:
-        for i in range(width * column.first_own, width * (column.first_own + column.n_own)):
-            out.cells[i] = parent.cells[i] - child.cells[i]
+        subtract_words(parent.cells + first, child.cells + first, width * column.n_own, out.cells + first)
         return
     for i in range(column.first_own, column.first_own + column.n_own):
         whole, part = cell_sums(parent, i, layout), cell_sums(child, i, layout)
@@ -278,6 +289,7 @@ cdef struct Range:
 
 
 cdef inline Range _range(const Table* table, Columns columns) noexcept nogil:
+    """Return the range of cells of adjacent columns."""
     cdef Range cells
     cells.first = table.columns[columns.first].offset
     cells.end = <uint32_t>table.n_counted
@@ -287,29 +299,19 @@ cdef inline Range _range(const Table* table, Columns columns) noexcept nogil:
     return cells
 
 
-cdef inline int64_t _first_at_least(const uint32_t* cells, int64_t begin, int64_t end, uint32_t least) noexcept nogil:
-    cdef int64_t middle
-    while begin < end:
-        middle = (begin + end) // 2
-        if cells[middle] < least:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
-
-
 cdef inline void _stored(const Table* table, uint32_t row, Range cells, int64_t* begin, int64_t* end) noexcept nogil:
     """Find the row's stored codes that are in the range of cells."""
     begin[0], end[0] = table.first_cell[row], table.first_cell[row + 1]
     if not cells.is_all:
-        begin[0] = _first_at_least(table.cells, begin[0], end[0], cells.first)
-        end[0] = _first_at_least(table.cells, begin[0], end[0], cells.end)
+        begin[0] = first_at_least(table.cells, begin[0], end[0], cells.first)
+        end[0] = first_at_least(table.cells, begin[0], end[0], cells.end)
 
 
 cdef inline void _add_rows(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Range columns,
     uint64_t* cells,
 ) noexcept nogil:
+    """Add the stored codes of sparse rows to packed cells."""
     cdef Py_ssize_t i
     cdef int64_t k = 0, end = 0
     cdef uint64_t word
@@ -327,6 +329,7 @@ cdef inline void _add_rows(
 cdef void _add_wide_rows(
     const Table* table, const int64_t* wide, const uint32_t* rows, Py_ssize_t n_rows, Range columns, int64_t* cells
 ) noexcept nogil:
+    """Add the stored codes of sparse rows to wide cells; `wide` holds three words per row."""
     cdef Py_ssize_t i
     cdef int64_t k = 0, end = 0
     for i in range(n_rows):
@@ -334,38 +337,6 @@ cdef void _add_wide_rows(
         while k < end:
             add_row(cells + 3 * <Py_ssize_t>table.cells[k], wide + 3 * <Py_ssize_t>rows[i])
             k += 1
-
-
-cdef void _clear_stored(
-    const Table* table, Columns columns, const uint64_t* active, int64_t* cells, Py_ssize_t width
-) noexcept nogil:
-    """Clear the cells of the active columns, runs of adjacent columns at a time."""
-    cdef const Column* column
-    cdef Py_ssize_t first = 0, end = 0
-    cdef int32_t c = next_feature(active, columns.first, columns.end)
-    while c < columns.end:
-        column = &table.columns[c]
-        if column.offset != end:
-            memset(cells + width * first, 0, width * (end - first) * sizeof(int64_t))
-            first = column.offset
-        end = column.offset + column.n_codes
-        c = next_feature(active, c + 1, columns.end)
-    memset(cells + width * first, 0, width * (end - first) * sizeof(int64_t))
-
-
-cdef void _flush_stored(
-    const Table* table, Columns columns, const uint64_t* active, uint64_t* packed, int64_t* wide,
-    const CellLayout* layout,
-) noexcept nogil:
-    """Add packed cells to wide cells and clear the packed ones."""
-    cdef const Column* column
-    cdef Py_ssize_t i
-    cdef int32_t c = next_feature(active, columns.first, columns.end)
-    while c < columns.end:
-        column = &table.columns[c]
-        for i in range(column.offset, column.offset + column.n_codes):
-            flush_cell(&packed[i], &wide[3 * i], layout)
-        c = next_feature(active, c + 1, columns.end)
 
 
 cdef void build_sparse_histogram(
@@ -378,18 +349,18 @@ cdef void build_sparse_histogram(
     """
     cdef Range cells = _range(table, columns)
     cdef Py_ssize_t size
-    _clear_stored(table, columns, active, out.cells, words_per_cell(out))
+    _clear(table, columns, active, out.cells, words_per_cell(out))
     if not gradients.narrow:
         _add_wide_rows(table, gradients.wide, rows, n_rows, cells, out.cells)
         return
     if out.packed:
         _add_rows(table, gradients, rows, n_rows, cells, <uint64_t*>out.cells)
         return
-    _clear_stored(table, columns, active, <int64_t*>scratch, 1)
+    _clear(table, columns, active, <int64_t*>scratch, 1)
     while n_rows > 0:
         size = min(<Py_ssize_t>gradients.layout.max_rows, n_rows)
         _add_rows(table, gradients, rows, size, cells, scratch)
-        _flush_stored(table, columns, active, scratch, out.cells, &gradients.layout)
+        _flush(table, columns, active, scratch, out.cells, &gradients.layout)
         rows += size
         n_rows -= size
 

@@ -64,6 +64,7 @@ cdef struct Pass:
 
 
 cdef inline Py_ssize_t _bound(Py_ssize_t n, int32_t part, int32_t n_parts) noexcept nogil:
+    """Return the first of n items that belongs to a part, if parts have equal numbers of items."""
     return n * part // n_parts
 
 
@@ -76,6 +77,7 @@ cdef enum Weighting:
 
 
 cdef inline Weighting _weighting(const RowGradients* source) noexcept nogil:
+    """Return which of copies and factors multiply the rows."""
     if source.factors == NULL:
         return UNWEIGHTED if source.copies == NULL else COPIES
     return FACTORS if source.copies == NULL else BOTH
@@ -89,6 +91,7 @@ cdef inline float64_t _weighted(
 
 
 cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i, Weighting weighting) noexcept nogil:
+    """Return the number of copies of a row."""
     return <int64_t>source.copies[i] if weighting & COPIES else 1
 
 
@@ -132,6 +135,7 @@ cdef inline void _round_weighted(
 cdef Totals _write_narrow(
     const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
+    """Round rows begin to end to narrow integers; return the sums of |gradient| and of hessians."""
     cdef Totals totals
     cdef Py_ssize_t n
     cdef int32_t gradients[BLOCK]
@@ -183,6 +187,7 @@ cdef inline void _put_rows(
 cdef inline Totals _write_wide(
     const RowGradients* source, Quantised* out, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
+    """Round rows begin to end to wide integers; return the sums of |gradient| and of hessians."""
     cdef Totals totals
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies, weight
@@ -208,6 +213,7 @@ cdef inline int64_t _at_least_one(int64_t hessian) noexcept nogil:
 
 
 cdef void _write_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Round one thread's part of the rows."""
     cdef Pass* over = <Pass*>job
     cdef const RowGradients* source = over.source
     cdef Py_ssize_t begin = _bound(source.n_rows, part, n_parts), end = _bound(source.n_rows, part + 1, n_parts)
@@ -218,12 +224,14 @@ cdef void _write_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void _measure_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Find the largest derivatives of one thread's part of the rows."""
     cdef Pass* over = <Pass*>job
     cdef Py_ssize_t n = over.source.n_rows
     over.extents[part] = _extent(over.source, _bound(n, part, n_parts), _bound(n, part + 1, n_parts))
 
 
 cdef Extent _extent(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """Return the largest |gradient| and hessian of rows begin to end, or infinity if a number is not finite."""
     cdef int32_t bits[3]
     cdef Extent extent
     if _weighting(source) != UNWEIGHTED:
@@ -235,6 +243,7 @@ cdef Extent _extent(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end
 
 
 cdef inline float32_t _float_of(int32_t bits) noexcept nogil:
+    """Return the float with these bits."""
     cdef float32_t value
     memcpy(&value, &bits, sizeof(value))
     return value
@@ -332,6 +341,7 @@ cdef bint quantise(
 
 
 cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
+    """Allocate the wide integers unless they exist; return False if memory runs out."""
     if out.wide == NULL:
         out.wide = <int64_t*>malloc(3 * source.n_rows * sizeof(int64_t))
     return out.wide != NULL
@@ -349,6 +359,7 @@ cdef Moments exact_sums(
 cdef inline Moments _add_exact(
     const RowGradients* source, const Scales* scales, Weighting weighting, const uint32_t* rows, Py_ssize_t n_rows
 ) noexcept nogil:
+    """Return the exact sums of gradients, hessians, squared gradients and copies of some rows."""
     cdef Moments sums
     cdef bint constant_hessian = source.constant_hessian
     cdef Py_ssize_t k, i

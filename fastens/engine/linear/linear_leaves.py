@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastens.engine.comm import LOCAL, Comm, floats_of_bits, ordered_bits
+from fastens.engine.comm import LOCAL, Comm, widest_ranges
 from fastens.engine.linear.normal_equations import N_SUM_BITS, add_linear, fit_leaves
 from fastens.engine.parts import as_array
 from fastens.engine.predict.predict import add_to_raw
@@ -96,7 +96,7 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
     n_columns = int(n_features.max(initial=0)) + 2  # features, gradients and hessians
     ranges, weight, equations = np.split(sums, [2 * n_columns, 2 * n_columns + 1], axis=1)
     if comm.size > 1 and stage == 0:
-        _reduce_ranges(comm, ranges[:, :n_columns], ranges[:, n_columns:])
+        ranges[:] = np.hstack(widest_ranges(comm, ranges[:, :n_columns], ranges[:, n_columns:]))
         total = weight.astype(np.int64)
         comm.allreduce_sum(total)
         weight[:] = total
@@ -107,13 +107,6 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
         parts = np.split(equations, [n_columns - 1], axis=1)
         for part, bound in zip(parts, bounds, strict=True):
             _reduce_exactly(comm, part, weight[:, 0], bound)
-
-
-def _reduce_ranges(comm: Comm, lower: Array, upper: Array) -> None:
-    keys = ordered_bits(np.stack([-lower, upper]))
-    comm.allreduce_max(keys)
-    maxima = floats_of_bits(keys)
-    lower[:], upper[:] = -maxima[0], maxima[1]
 
 
 def _reduce_exactly(comm: Comm, sums: Array, weight: Array, bound: Array) -> None:

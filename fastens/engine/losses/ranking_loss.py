@@ -17,7 +17,7 @@ from fastens.engine.elementary import exp, expit, log, log2
 from fastens.engine.losses.losses import Floats, Loss, weighted_mean
 from fastens.engine.losses.ranking import OBJECTIVES, Ranker
 from fastens.engine.losses.survival import DISTRIBUTIONS as DISTRIBUTION_CODES
-from fastens.engine.losses.survival import derivatives, hazard_sums, ordered_pairs, risk_sums, row_losses
+from fastens.engine.losses.survival import derivatives, ordered_pairs, risk_sums, row_losses
 from fastens.engine.rows.sampling import repeated
 from fastens.engine.threads import threads_for
 from fastens.engine.whole import are_whole
@@ -359,7 +359,7 @@ def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
 def _hazard(order: _TimeOrder, y: Array, risk: Array, weight: Array | None) -> Array:
     at_risk, out = np.empty(len(y)), np.empty(len(y))
     risk_sums(order.rows, order.time, weight, risk, at_risk)
-    hazard_sums(order.rows, order.time, weight, events(y) / at_risk, out)
+    risk_sums(order.rows[::-1], order.time[::-1], weight, events(y) / at_risk, out)
     return out
 
 
@@ -422,13 +422,13 @@ class AFT(Loss):
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
         """Write the first and second derivatives with respect to the raw predictions."""
         assert hessians is not None
-        n_threads = threads_for(len(y), n_threads, self._grain)
-        derivatives(self._code, self._scale, y, raw[0], gradients[0], hessians[0], n_threads)
+        with np.errstate(over="ignore"):
+            gradients[0], hessians[0] = self.derivatives(y, raw[0], n_threads)
 
-    def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the first and second derivatives of each row's loss in double precision."""
+    def derivatives(self, y: Array, raw: Array, n_threads: int = 1) -> tuple[Array, Array]:
+        """Return the first and second derivatives of each row's loss."""
         first, second = np.empty((2, len(y)))
-        derivatives(self._code, self._scale, y, raw, first, second, 1)
+        derivatives(self._code, self._scale, y, raw, first, second, threads_for(len(y), n_threads, self._grain))
         return first, second
 
     def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:

@@ -1,7 +1,7 @@
 """Survival analysis: losses and derivatives of Cox's partial likelihood and of accelerated failure times."""
 
 from libc.math cimport INFINITY, fma
-from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t
 from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
@@ -32,12 +32,12 @@ cdef inline void add_row(Sum* total, const float64_t[::1] weight, Py_ssize_t row
 
 
 def risk_sums(
-    const int64_t[::1] order, const float64_t[::1] time, const float64_t[::1] weight, const float64_t[::1] risk,
+    const int64_t[:] order, const float64_t[:] time, const float64_t[::1] weight, const float64_t[::1] risk,
     float64_t[::1] out,
 ):
-    """Write, for each row, the sum of weight * risk over the rows whose time is at or after its own.
+    """Write, for each row, the sum of weight * risk over all rows up to the last one with its time.
 
-    `order` holds the rows by descending time, and `time` their times in that order. If weights are None, they are 1.
+    `order` holds the rows sorted by time, and `time` their times in that order. If weights are None, they are 1.
     """
     cdef Sum total = Sum(0, 0)
     cdef Py_ssize_t i = 0, first, n = order.shape[0]
@@ -49,27 +49,6 @@ def risk_sums(
                 i += 1
             for first in range(first, i):
                 out[order[first]] = total.high
-
-
-def hazard_sums(
-    const int64_t[::1] order, const float64_t[::1] time, const float64_t[::1] weight, const float64_t[::1] share,
-    float64_t[::1] out,
-):
-    """Write, for each row, the sum of weight * share over the rows whose time is at or before its own.
-
-    `order` holds the rows by descending time, and `time` their times in that order. If weights are None, they are 1.
-    """
-    cdef Sum total = Sum(0, 0)
-    cdef Py_ssize_t i = order.shape[0] - 1, last
-    with nogil:
-        while i >= 0:
-            last = i
-            while i >= 0 and time[i] == time[last]:
-                add_row(&total, weight, order[i], share[order[i]])
-                i -= 1
-            while last > i:
-                out[order[last]] = total.high
-                last -= 1
 
 
 cdef inline void enter(float64_t[::1] tree, Py_ssize_t place, double weight) noexcept nogil:
@@ -137,11 +116,6 @@ cdef double SMALLEST_SECOND = 1e-16     # lower bound, so that every row has cur
 
 DISTRIBUTIONS = {"normal": 0, "logistic": 1, "extreme": 2}
 
-ctypedef fused real_t:
-    float32_t
-    float64_t
-
-
 cdef struct Rows:
     const float64_t* y      # pairs of bounds
     const float64_t* raw
@@ -149,9 +123,8 @@ cdef struct Rows:
     const aft_loops* loops
     Py_ssize_t n_rows
     # Output: derivatives, or minus the log likelihoods if there is no buffer for derivatives.
-    void* g
-    void* h
-    bint is_double
+    float64_t* g
+    float64_t* h
     float64_t* out
 
 
@@ -166,10 +139,8 @@ cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
     cdef Py_ssize_t first = block * BLOCK, n = min(BLOCK, rows.n_rows - first)
     if rows.g == NULL:
         _losses_of_block(rows, first, n, rows.out + first)
-    elif rows.is_double:
-        _derivatives_of_block(rows, first, n, <float64_t*> rows.g + first, <float64_t*> rows.h + first)
     else:
-        _derivatives_of_block(rows, first, n, <float32_t*> rows.g + first, <float32_t*> rows.h + first)
+        _derivatives_of_block(rows, first, n, rows.g + first, rows.h + first)
 
 
 cdef Py_ssize_t _with_upper_bound(const double* y, Py_ssize_t n, int32_t* rows) noexcept nogil:
@@ -205,7 +176,7 @@ cdef void _of_block(const Rows* rows, Py_ssize_t first, Py_ssize_t n, double* fo
 
 
 cdef void _derivatives_of_block(
-    const Rows* rows, Py_ssize_t first, Py_ssize_t n, real_t* g, real_t* h
+    const Rows* rows, Py_ssize_t first, Py_ssize_t n, float64_t* g, float64_t* h
 ) noexcept nogil:
     cdef double[BLOCK] slope
     cdef double[BLOCK] bend
@@ -213,20 +184,19 @@ cdef void _derivatives_of_block(
     cdef Py_ssize_t i
     _of_block(rows, first, n, slope, bend)
     for i in range(n):
-        g[i] = <real_t> (slope[i] * by)
-        h[i] = <real_t> max(bend[i] * by_square, SMALLEST_SECOND)
+        g[i] = slope[i] * by
+        h[i] = max(bend[i] * by_square, SMALLEST_SECOND)
 
 
 def derivatives(
-    int distribution, double scale, const float64_t[:, ::1] y, const float64_t[::1] raw, real_t[::1] g, real_t[::1] h,
-    int n_threads,
+    int distribution, double scale, const float64_t[:, ::1] y, const float64_t[::1] raw, float64_t[::1] g,
+    float64_t[::1] h, int n_threads,
 ):
     """Write the first and second derivatives of each row's loss with respect to `raw`."""
     cdef Rows rows
     if raw.shape[0] > 0:
         rows = Rows(
-            &y[0, 0], &raw[0], scale, AFT_DERIVATIVES + distribution, raw.shape[0], &g[0], &h[0],
-            sizeof(real_t) == sizeof(float64_t), NULL
+            &y[0, 0], &raw[0], scale, AFT_DERIVATIVES + distribution, raw.shape[0], &g[0], &h[0], NULL
         )
         _do_all(&rows, n_threads)
 
@@ -250,6 +220,6 @@ def row_losses(
     cdef Rows rows
     if raw.shape[0] > 0:
         rows = Rows(
-            &y[0, 0], &raw[0], scale, AFT_LOSSES + distribution, raw.shape[0], NULL, NULL, False, &out[0]
+            &y[0, 0], &raw[0], scale, AFT_LOSSES + distribution, raw.shape[0], NULL, NULL, &out[0]
         )
         _do_all(&rows, n_threads)

@@ -6,7 +6,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 
 from fastens.engine.splits.goes_left cimport code_goes_left
-from fastens.engine.structs cimport code_t, float32_t, float64_t, value_t
+from fastens.engine.strided cimport Values, strides_of, value_at, values_of
+from fastens.engine.structs cimport code_t, float64_t, value_t
 from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 cdef enum:
@@ -52,19 +53,6 @@ cdef inline int32_t _walk(const Tree* tree, const code_t* codes, int32_t node) n
     return node
 
 
-cdef struct Values:
-    # The values of a tree's nodes, n for each node.
-    const void* first
-    int32_t size                    # bytes per value
-    Py_ssize_t n
-
-
-cdef inline float64_t _value(const Values* values, Py_ssize_t node, Py_ssize_t k) noexcept nogil:
-    if values.size == sizeof(float32_t):
-        return (<const float32_t*> values.first)[node * values.n + k]
-    return (<const float64_t*> values.first)[node * values.n + k]
-
-
 cdef inline int32_t _walk_changed(
     const Tree* tree, const int32_t* column_of, const code_t* codes, const code_t* other, int32_t node, int32_t column
 ) noexcept nogil:
@@ -86,19 +74,20 @@ cdef struct LeftOut:
     int32_t* n_trees
     const Tree* tree
     const Rows* rows
-    Values values
+    Values values                   # (n_nodes, n_values)
+    Py_ssize_t n_values
     bint is_wide                    # true for two-byte codes
 
 
 cdef void _add_left_out(const LeftOut* out, Py_ssize_t first, code_t kind) noexcept nogil:
-    cdef Py_ssize_t row, k, n = out.values.n
+    cdef Py_ssize_t row, k, n = out.n_values
     cdef int32_t leaf
     for row in range(first, min(first + BLOCK_ROWS, out.rows.n_rows)):
         if out.counts[row] > 0:
             continue
         leaf = _walk(out.tree, _codes_of(out.rows, row, kind), 0)
         for k in range(n):
-            out.sums[row * n + k] += _value(&out.values, leaf, k)
+            out.sums[row * n + k] += value_at(&out.values, leaf, k)
         out.n_trees[row] += 1
 
 
@@ -169,7 +158,8 @@ cdef struct Changed:
     float64_t* out
     const Tree* tree
     const Rows* rows
-    Values values
+    Values values                   # (n_nodes, n_values)
+    Py_ssize_t n_values
     bint is_wide                    # true for two-byte codes
     int64_t* seen                   # for each thread and column, the last walk in which the column was changed
     int64_t stamp                   # number of the first row's walk
@@ -178,7 +168,7 @@ cdef struct Changed:
 cdef void _add_changed(const Changed* query, Py_ssize_t i, int64_t* seen, code_t kind) noexcept nogil:
     cdef const Tree* tree = query.tree
     cdef const Rows* rows = query.rows
-    cdef Py_ssize_t row = query.first + i, feature, k, n = query.values.n
+    cdef Py_ssize_t row = query.first + i, feature, k, n = query.n_values
     cdef const code_t* codes = _codes_of(rows, row, kind)
     cdef const code_t* other = _codes_of(rows, query.others[row], kind)
     cdef int32_t node = 0, leaf = _walk(tree, codes, 0), changed, column
@@ -191,7 +181,7 @@ cdef void _add_changed(const Changed* query, Py_ssize_t i, int64_t* seen, code_t
             changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
             out = query.out + (column * query.n + i) * n
             for k in range(n):
-                out[k] += _value(&query.values, changed, k) - _value(&query.values, leaf, k)
+                out[k] += value_at(&query.values, changed, k) - value_at(&query.values, leaf, k)
         node = _child(&tree.splits[node], tree.words, codes[feature])
 
 
@@ -255,14 +245,13 @@ cdef class Walker:
         return Tree(self.splits + self.offsets[t], &self.words[0])
 
     def add_left_out(
-        self, Py_ssize_t t, const value_t[:, ::1] values, const float64_t[::1] counts, float64_t[:, ::1] sums,
+        self, Py_ssize_t t, const value_t[:, :] values, const float64_t[::1] counts, float64_t[:, ::1] sums,
         int32_t[::1] n_trees, int n_threads
     ):
         """Add the leaf values of tree t (`values` by node) to the sums of the rows with count 0."""
         cdef Tree tree = self._tree(t)
         cdef LeftOut out = LeftOut(
-            &counts[0], &sums[0, 0], &n_trees[0], &tree, &self.rows,
-            Values(&values[0, 0], sizeof(value_t), values.shape[1]), self.is_wide
+            &counts[0], &sums[0, 0], &n_trees[0], &tree, &self.rows, values_of(values), values.shape[1], self.is_wide
         )
         with nogil:
             dynamic_parallel_for(
@@ -291,7 +280,7 @@ cdef class Walker:
                 _permuted_losses(&tree, &self.rows, &query, &seen[0], &growth[0], <uint8_t> 0)
 
     def permuted_changes(
-        self, const value_t[:, ::1] values, const uint32_t[::1] others, Py_ssize_t first, Py_ssize_t last, int n_threads
+        self, const value_t[:, :] values, const uint32_t[::1] others, Py_ssize_t first, Py_ssize_t last, int n_threads
     ):
         """Return the change of the summed tree values of rows first to last if one column comes from another row.
 
@@ -305,10 +294,11 @@ cdef class Walker:
         cdef float64_t[:, :, ::1] change = out
         cdef int64_t[:, ::1] seen = np.zeros((n_threads, self.rows.n_columns), dtype=np.int64)
         query.others, query.first, query.n, query.is_wide = &others[0], first, last - first, self.is_wide
+        query.n_values = values.shape[1]
         query.out, query.tree, query.rows, query.seen = &change[0, 0, 0], &tree, &self.rows, &seen[0, 0]
         for t in range(n_trees):
             tree, query.stamp = self._tree(t), t * query.n + 1
-            query.values = Values(&values[self.offsets[t], 0], sizeof(value_t), values.shape[1])
+            query.values = Values(&values[self.offsets[t], 0], sizeof(value_t), strides_of(values))
             with nogil:
                 dynamic_parallel_for(
                     _add_changed_piece, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads

@@ -2,9 +2,6 @@ from fastens.engine.structs cimport float64_t, int64_t, uint64_t
 from fastens.engine.strided cimport GOLDEN, bits_of
 
 
-cdef int64_t count_heads(uint64_t seed, int64_t n) noexcept nogil
-
-
 # Hashes of rows are sums over the features, to which a zero adds nothing.
 
 

@@ -3,31 +3,27 @@
 from libc.math cimport fabs, floor, sqrt
 from fastens.engine.exact cimport log, log1p
 from fastens.engine.random cimport random_bits, random_share
-from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
 from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from libc.string cimport memset
-from fastens.engine.strided cimport Strides, strides_of
+from fastens.engine.strided cimport Values, value_at, values_of
+
+
+cdef extern from "engine/bits.h" nogil:
+    int n_bits(uint64_t word)
 
 
 cdef enum:
     MAX_COIN_TOSSES = 512               # above this, rejection sampling is faster
 
 
-cdef inline int64_t _ones(uint64_t bits) noexcept nogil:
-    """Return the number of set bits (Warren 2012, "Hacker's Delight", section 5-1)."""
-    bits = bits - ((bits >> 1) & <uint64_t>0x5555555555555555)
-    bits = (bits & <uint64_t>0x3333333333333333) + ((bits >> 2) & <uint64_t>0x3333333333333333)
-    bits = (bits + (bits >> 4)) & <uint64_t>0x0F0F0F0F0F0F0F0F
-    return <int64_t>((bits * <uint64_t>0x0101010101010101) >> 56)
-
-
 cdef int64_t _toss(uint64_t seed, int64_t n) noexcept nogil:
     cdef int64_t heads = 0
     cdef uint64_t word
     for word in range(<uint64_t>(n >> 6)):
-        heads += _ones(random_bits(seed, word))
+        heads += n_bits(random_bits(seed, word))
     if n & 63:
-        heads += _ones(random_bits(seed, <uint64_t>(n >> 6)) >> (64 - (n & 63)))
+        heads += n_bits(random_bits(seed, <uint64_t>(n >> 6)) >> (64 - (n & 63)))
     return heads
 
 
@@ -239,93 +235,35 @@ cdef enum:
 
 # Hashes ---------------------------------------------------------------------------------------------------------------
 
-cdef void _hash_tile(
-    const value_t* x, Strides strides, Py_ssize_t n_features, Py_ssize_t n, uint64_t* out
-) noexcept nogil:
-    cdef Py_ssize_t i, f
-    cdef uint64_t salt
-    cdef const value_t* column
-    memset(out, 0, n * sizeof(uint64_t))
-    for f in range(n_features):
-        salt, column = salt_of(f), x + f * strides.column
-        for i in range(n):
-            out[i] += mixed(column[i * strides.row]) * salt
-    for i in range(n):
-        out[i] = finished(out[i])
-
-
 cdef struct Hashing:
-    const void* x
-    int32_t value_size
-    Strides strides
+    Values X
     Py_ssize_t n_rows
     Py_ssize_t n_features
     uint64_t* out
 
 
 cdef void _hash_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
-    cdef const Hashing* h = <const Hashing*> job
-    cdef Py_ssize_t first = tile * TILE_ROWS, at = first * h.strides.row
-    cdef Py_ssize_t n = min(<Py_ssize_t> TILE_ROWS, h.n_rows - first)
-    if h.value_size == sizeof(float32_t):
-        _hash_tile(<const float32_t*> h.x + at, h.strides, h.n_features, n, h.out + first)
-    else:
-        _hash_tile(<const float64_t*> h.x + at, h.strides, h.n_features, n, h.out + first)
+    cdef Hashing hashing = (<const Hashing*> job)[0]    # a local copy, which the stores below cannot alias
+    cdef Py_ssize_t i, f, first = tile * TILE_ROWS, n = min(<Py_ssize_t> TILE_ROWS, hashing.n_rows - first)
+    cdef uint64_t* out = hashing.out + first
+    cdef uint64_t salt
+    memset(out, 0, n * sizeof(uint64_t))
+    for f in range(hashing.n_features):
+        salt = salt_of(f)
+        for i in range(n):
+            out[i] += mixed(value_at(&hashing.X, first + i, f)) * salt
+    for i in range(n):
+        out[i] = finished(out[i])
 
 
 def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
     """Write a hash of each row's values; float32 rows hash like the equal float64 rows."""
-    cdef Hashing job = Hashing(&X[0, 0], sizeof(value_t), strides_of(X), X.shape[0], X.shape[1], &out[0])
+    cdef Hashing job = Hashing(values_of(X), X.shape[0], X.shape[1], &out[0])
     with nogil:
         parallel_for_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
-# Copies ---------------------------------------------------------------------------------------------------------------
-
-cdef void _gather_tile(
-    const value_t* x, Strides strides, const int64_t* rows, Py_ssize_t n, value_t* out, Strides out_strides
-) noexcept nogil:
-    # out_strides.row is the feature stride here. A row's values share few cache lines, so the outer loop is over rows.
-    cdef Py_ssize_t i, f
-    cdef const value_t* row
-    for i in range(n):
-        row = x + rows[i] * strides.row
-        for f in range(out_strides.row):
-            out[f * out_strides.column + i] = row[f * strides.column]
-
-
-cdef struct Gathering:
-    const void* x
-    int32_t value_size
-    Strides strides
-    const int64_t* rows
-    Py_ssize_t n_rows
-    void* out
-    Strides out_strides
-
-
-cdef void _gather_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
-    cdef const Gathering* g = <const Gathering*> job
-    cdef Py_ssize_t first = tile * TILE_ROWS, n = min(<Py_ssize_t> TILE_ROWS, g.n_rows - first)
-    if g.value_size == sizeof(float32_t):
-        _gather_tile(
-            <const float32_t*> g.x, g.strides, g.rows + first, n, <float32_t*> g.out + first, g.out_strides
-        )
-    else:
-        _gather_tile(
-            <const float64_t*> g.x, g.strides, g.rows + first, n, <float64_t*> g.out + first, g.out_strides
-        )
-
-
-def gather_columns(const value_t[:, :] X, const int64_t[::1] rows, value_t[:, ::1] out, int n_threads):
-    """Copy the selected rows of X to `out`, of shape (n_features, n_kept)."""
-    cdef Gathering job
-    job.x, job.value_size, job.strides = &X[0, 0], sizeof(value_t), strides_of(X)
-    job.rows, job.n_rows, job.out = &rows[0], rows.shape[0], &out[0, 0]
-    job.out_strides.row, job.out_strides.column = X.shape[1], rows.shape[0]
-    with nogil:
-        dynamic_parallel_for(_gather_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
-
+# Sparse rows ----------------------------------------------------------------------------------------------------------
 
 def sum_duplicates(value_t[::1] x, int32_t[::1] rows, int64_t[::1] starts):
     """Sum duplicate entries, which are adjacent within their column, in order; return the number of entries left.

@@ -35,12 +35,6 @@ cdef inline FeatureCells cells_of_output(
     return FeatureCells(&side.histograms[output], &out.quantised.layout, feature, &out.rules, room, side.key)
 
 
-cdef void best_joint_split(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, Split* best
-) noexcept nogil
-cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* room, Split* split) noexcept nogil
-
-
 cdef void run_tasks(Workspace* ws) noexcept nogil
 cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept nogil
 cdef void search_counted(Workspace* ws, const Task* task) noexcept nogil

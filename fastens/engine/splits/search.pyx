@@ -53,9 +53,9 @@ cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2) noe
     return node
 
 
-cdef inline float64_t _same_for_all(const Output* out, const Sums* total, float64_t l2) noexcept nogil:
+cdef inline float64_t _same_for_all(const Output* out, const Sums* total) noexcept nogil:
     """Return the constant term that the gains of `_scan_node` omit."""
-    cdef float64_t gradient = <float64_t>total.gradient, hessian = <float64_t>total.hessian + 2.0 * l2
+    cdef float64_t gradient = <float64_t>total.gradient, hessian = <float64_t>total.hessian + 2.0 * out.rules.l2
     return out.gain_unit * ((gradient * gradient / hessian if hessian > 0 else 0.0) - node_score(total, out.rules.l2))
 
 
@@ -133,11 +133,12 @@ cdef void _scan(
 
 # Splits on sets of categories ----------------------------------------------------------------------------------------
 
-cdef inline Sums _sums_of_place(
-    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, int32_t place, int32_t o
+cdef inline Sums _sums_at_position(
+    const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, int32_t position, int32_t o
 ) noexcept nogil:
+    """Return the sums of the category at a position of the order, for output o."""
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, o)
-    return room.pooled_of_outputs[o] if room.codes[place] == POOL else sums_of_code(&cells, room.codes[place])
+    return room.pooled_of_outputs[o] if room.codes[position] == POOL else sums_of_code(&cells, room.codes[position])
 
 
 cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room) noexcept nogil:
@@ -192,7 +193,7 @@ cdef void _scan_order(
         for o in range(ws.n_outputs):
             if one_hot:
                 clear_sums(&room.left[o])
-            cell = _sums_of_place(ws, side, feature, room, k, o)
+            cell = _sums_at_position(ws, side, feature, room, k, o)
             add_sums(&room.left[o], &cell)
         enough = is_large_enough(&room.left[0], rules)
         if not (enough and leaves_enough(&room.left[0], sums_of_node(ws, side.node, 0), rules)):
@@ -211,7 +212,6 @@ cdef void best_joint_split(
 ) noexcept nogil:
     """Write the feature's best split to `split`; its `category_set` is the output that orders the categories."""
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
-    cdef const Output* out
     cdef Best best
     cdef int32_t o, has_missing
     split.feature = -1
@@ -226,8 +226,7 @@ cdef void best_joint_split(
         if has_missing:
             _scan(ws, side, feature, feature.n_codes - 2, True, room, &best)
         for o in range(ws.n_outputs):
-            out = &ws.outputs[o]
-            best.gain += _same_for_all(out, sums_of_node(ws, side.node, o), out.rules.l2)
+            best.gain += _same_for_all(&ws.outputs[o], sums_of_node(ws, side.node, o))
     if best.found and best.gain > ws.min_gain:
         split.feature = feature.index
         split.gain, split.bin, split.missing_left = best.gain, best.bin, best.missing_left
@@ -250,7 +249,7 @@ cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* r
         clear_sums(&left[o])
         for k in range(first, split.bin + 1):
             if feature.is_categorical:
-                cell = _sums_of_place(ws, side, feature, room, k - 1, o)
+                cell = _sums_at_position(ws, side, feature, room, k - 1, o)
             else:
                 cell = sums_of_code(&cells, k)
             add_sums(&left[o], &cell)
@@ -265,6 +264,7 @@ cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* r
 
 
 cdef bint _left_is_larger(const Workspace* ws, int32_t node, const Sums* left) noexcept nogil:
+    """Return True if the left side has more than half of the node's hessian, summed over outputs."""
     cdef float64_t surplus = 0.0
     cdef int32_t o
     for o in range(ws.n_outputs):
@@ -322,12 +322,12 @@ cdef void run_tasks(Workspace* ws) noexcept nogil:
 
 
 cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Run small tasks, taken from a shared counter, on one thread."""
     cdef SmallTasks* small = <SmallTasks*>job
-    cdef Workspace* ws = small.ws
     cdef int32_t i = next_item(&small.next)
-    while i < ws.n_tasks:
-        if _threads(ws, &ws.tasks[i]) == 1:
-            _run_task(ws, &ws.tasks[i], part, 1)
+    while i < small.ws.n_tasks:
+        if _threads(small.ws, &small.ws.tasks[i]) == 1:
+            _run_task(small.ws, &small.ws.tasks[i], part, 1)
         i = next_item(&small.next)
 
 
@@ -393,15 +393,13 @@ cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         )
 
 
-cdef inline void _merge_column(
-    const Search* search, Histogram* target, int32_t output, const Column* column
-) noexcept nogil:
+cdef void _merge_column(const Search* search, Histogram* into, int32_t output, const Column* column) noexcept nogil:
     """Add the threads' partial histograms to the counted node's cells."""
     cdef Histogram partial
     cdef int32_t t
     for t in range(1, search.n_partials):
         partial = partial_histogram(search.ws, &search.ws.nodes[search.task.counted], t, output)
-        merge_histogram(target, &partial, column)
+        merge_histogram(into, &partial, column)
 
 
 cdef void _merge(Search* search) noexcept nogil:
@@ -417,6 +415,7 @@ cdef void _merge(Search* search) noexcept nogil:
 
 
 cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t which) noexcept nogil:
+    """Return the search state of a node; `which` is 0 for the counted node and 1 for its sibling."""
     cdef Side side
     cdef Py_ssize_t n_features = ws.table.n_features
     side.node = node
@@ -437,6 +436,7 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t 
 
 
 cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
+    """Set the initial states of searches over thresholds and over category sets."""
     cdef const Node* node
     if side.wanted and ws.n_outputs == 1:
         node = &ws.nodes[side.node]
@@ -490,10 +490,7 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
 
 
 cdef void _note_rare_codes(Workspace* ws, const Histogram* root) noexcept nogil:
-    """Check on the local rows if packed cells can hold all rows of any code: then all other nodes may have them.
-
-    Bundles and several outputs are not checked.
-    """
+    """Note whether packed cells can hold the local rows of any code: then all other nodes may have packed cells."""
     cdef const CellLayout* layout = &ws.outputs[0].quantised.layout
     cdef const Column* column
     cdef Py_ssize_t i
@@ -518,6 +515,7 @@ cdef void _sum_rows(Workspace* ws) noexcept nogil:
 
 
 cdef void _set_root(Workspace* ws, int32_t output, Sums sums) noexcept nogil:
+    """Set the sums of the root for one output."""
     cdef Node* root = &ws.nodes[0]
     if ws.n_outputs > 1:
         ws.sums_of_nodes[output] = sums
@@ -570,6 +568,7 @@ cdef void _count_and_search(const Search* of_all, Columns columns, int32_t part)
 
 
 cdef void _count_columns(const Search* search, Columns columns, int32_t part) noexcept nogil:
+    """Build the histograms of some columns for all outputs."""
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.counted.node]
     cdef int32_t o, room = search.room + part
@@ -581,6 +580,7 @@ cdef void _count_columns(const Search* search, Columns columns, int32_t part) no
 
 
 cdef void _search_column(Search* search, const Column* column, int32_t part) noexcept nogil:
+    """Complete the cells of a column, and search its features in both nodes."""
     cdef Workspace* ws = search.ws
     cdef const Feature* feature
     cdef int32_t i, o

@@ -24,7 +24,6 @@ cdef inline bint is_rare(int32_t code, int64_t count, const SplitRules* rules) n
 
 cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil
 cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil
-cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil
 cdef void write_category_set(const FeatureCells* cells, const Split* split, uint32_t* words) noexcept nogil
 
 

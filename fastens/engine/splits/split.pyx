@@ -26,10 +26,12 @@ cdef enum:
 
 
 cdef inline bint _precedes(const float64_t* keys, const int32_t* codes, int32_t a, int32_t b) noexcept nogil:
+    """Return True if item a sorts before item b: by key, then by code."""
     return keys[a] < keys[b] or (keys[a] == keys[b] and codes[a] < codes[b])
 
 
 cdef inline void _swap(float64_t* keys, int32_t* codes, int32_t a, int32_t b) noexcept nogil:
+    """Exchange two items."""
     keys[a], keys[b] = keys[b], keys[a]
     codes[a], codes[b] = codes[b], codes[a]
 
@@ -61,6 +63,7 @@ cdef inline void _insert(float64_t* keys, int32_t* codes, int32_t place) noexcep
 
 
 cdef void _sift_down(float64_t* keys, int32_t* codes, int32_t root, int32_t end) noexcept nogil:
+    """Restore the heap below `root` among the first `end` items."""
     cdef int32_t child
     while 2 * root + 1 < end:
         child = 2 * root + 1
@@ -80,6 +83,7 @@ cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules)
 cdef inline void _append(
     ScanBuffer* room, int32_t n, int32_t code, const Sums* sums, float64_t smoothing
 ) noexcept nogil:
+    """Write a category to position n of the order; its key is gradient / (hessian + smoothing)."""
     room.keys[n] = <float64_t>sums.gradient / (<float64_t>sums.hessian + smoothing)
     room.codes[n] = code
 
@@ -107,8 +111,9 @@ cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil:
     return n
 
 
-cdef inline Sums _sums_of_place(const FeatureCells* cells, int32_t place) noexcept nogil:
-    cdef int32_t code = cells.room.codes[place]
+cdef inline Sums _sums_at_position(const FeatureCells* cells, int32_t position) noexcept nogil:
+    """Return the sums of the category at a position of the order."""
+    cdef int32_t code = cells.room.codes[position]
     return cells.room.pooled if code == POOL else sums_of_code(cells, code)
 
 
@@ -121,7 +126,7 @@ cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil:
     cdef Sums left, cell
     clear_sums(&left)
     for k in range(n if one_hot and n > 2 else n - 1):
-        cell = _sums_of_place(cells, k)
+        cell = _sums_at_position(cells, k)
         if one_hot:
             clear_sums(&left)
         add_sums(&left, &cell)
@@ -140,7 +145,7 @@ cdef void write_category_set(const FeatureCells* cells, const Split* split, uint
     cdef bint one_hot = is_one_hot(cells.feature, cells.rules), left
     cdef int64_t hessian = 0, count
     for k in range(n):
-        hessian += _sums_of_place(cells, k).hessian
+        hessian += _sums_at_position(cells, k).hessian
     set_fill(words, cells.feature.n_codes, 2 * split.left.hessian > hessian)
     for k in range(n):
         left = k == split.bin - 1 if one_hot else k < split.bin
@@ -424,6 +429,7 @@ cdef inline bint _sums_are_packed(const FeatureCells* cells, const Scan* scan) n
 
 
 cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
+    """Search the splits `code <= 1 .. last` in the form in which their sums do not overflow."""
     if _sums_are_packed(cells, scan):
         _scan_packed(cells, last, missing_left, scan)
     elif cells.histogram.packed and scan.limits == NULL and scan.monotone == 0:

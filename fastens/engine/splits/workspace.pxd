@@ -132,11 +132,12 @@ cdef struct Workspace:
     int32_t* first_columns          # by piece of a search, followed by n_columns
     int32_t n_threads               # threads for the current tree: all, or one if there is little work
     int32_t max_threads                 # maximum number of threads
+    void* memory                    # block of the arrays down to of_tree, and of those of first_columns and the rooms
     uint32_t* rows
     uint32_t* scratch_rows
     # one for each thread
     uint64_t* zeros                 # n_counted cells, which are 0 between uses; undefined for sparse rows
-    int64_t** partial               # cells of all outputs
+    int64_t* partial                # cells of all outputs
     Histogram* histograms           # n_outputs each for the parent, the counted node and its sibling
     ScanBuffer* rooms
     int32_t* sampled                # n_features: the features that may be drawn, in random order

@@ -11,7 +11,7 @@ from fastens.engine.heap cimport Candidate
 from fastens.engine.histograms.cells cimport Histogram, Sums
 from fastens.engine.splits.gain cimport ScanBuffer, Split
 from fastens.engine.histograms.quantise cimport Moments
-from fastens.engine.memory cimport larger_capacity, resize
+from fastens.engine.memory cimport Plan, carve, larger_capacity, resize
 from fastens.engine.paths cimport mask_words, next_feature
 
 
@@ -50,6 +50,7 @@ cdef void _fill_table(const Decision* decision, uint8_t* goes_left) noexcept nog
 cdef inline Py_ssize_t _is_left(
     const uint8_t* place, const void* rule, uint16_t shift, uint16_t limit, Look look
 ) noexcept nogil:
+    """Return 1 if the code at `place` goes left by a table, a threshold or a category set, and 0 otherwise."""
     cdef uint16_t code
     if look == TABLE:
         return (<const uint8_t*>rule)[place[0]]
@@ -89,6 +90,7 @@ cdef inline Py_ssize_t _split(
 
 
 cdef inline Py_ssize_t _code_is_left(const Decision* decision, int32_t code) noexcept nogil:
+    """Return 1 if a code goes left by the decision, and 0 otherwise."""
     if decision.category_words != NULL:
         return set_has(decision.category_words, code)
     return decision.missing_left if code == 0 else code <= decision.bin
@@ -136,6 +138,7 @@ cdef Py_ssize_t split_rows(
 cdef void collect_rows(
     const uint32_t* scratch, Py_ssize_t n_rows, Py_ssize_t n_left, uint32_t* left, uint32_t* right
 ) noexcept nogil:
+    """Copy the left rows from the start of `scratch`, and the right ones from its end in reverse order."""
     cdef Py_ssize_t i
     for i in range(n_left):
         left[i] = scratch[i]
@@ -201,69 +204,59 @@ cdef void divide_columns(Workspace* ws, const Node* node, int32_t n_pieces) noex
 
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
     """Allocate what depends on the sizes set in `ws`. Return False if memory runs out; free_workspace cleans up."""
-    cdef Py_ssize_t n_features = ws.table.n_features, widest = 1
-    cdef int32_t t, f
+    cdef Py_ssize_t widest = 1
+    cdef int32_t f
+    cdef Plan plan = Plan(NULL, 0)
     _place_cells(ws)
     ws.feature_bits = 2
-    while <int64_t>1 << ws.feature_bits < n_features:
+    while <int64_t>1 << ws.feature_bits < ws.table.n_features:
         ws.feature_bits += 1
     for f in range(ws.table.n_features):
         widest = max(widest, ws.features[f].n_codes)
         if ws.features[f].is_categorical:
             ws.words_per_node = max(ws.words_per_node, set_size(ws.features[f].n_codes))
-    ws.rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
-    ws.scratch_rows = <uint32_t*>malloc(n_rows * sizeof(uint32_t))
-    ws.zeros = <uint64_t*>calloc(ws.max_threads * ws.table.n_counted, sizeof(uint64_t))
-    ws.partial = <int64_t**>calloc(ws.max_threads, sizeof(int64_t*))
-    ws.histograms = <Histogram*>malloc(3 * ws.n_outputs * ws.max_threads * sizeof(Histogram))
     ws.rooms = <ScanBuffer*>calloc(ws.max_threads, sizeof(ScanBuffer))
-    ws.sampled = <int32_t*>malloc(ws.max_threads * n_features * sizeof(int32_t))
-    ws.masks = <uint64_t*>malloc(2 * ws.max_threads * mask_words(ws.table.n_features) * sizeof(uint64_t))
-    ws.allowed = <uint8_t*>malloc(2 * ws.max_threads * n_features)
-    ws.of_tree = <uint8_t*>malloc(n_features)
-    ws.best_splits = <Split*>malloc(2 * ws.max_threads * sizeof(Split))
-    ws.first_columns = <int32_t*>malloc((ws.max_threads * PIECES_PER_THREAD + 1) * sizeof(int32_t))
-    if not (
-        ws.rows and ws.scratch_rows and ws.zeros and ws.partial and ws.rooms and ws.histograms and ws.sampled
-        and ws.masks and ws.allowed and ws.of_tree and ws.best_splits and ws.first_columns
-    ):
+    if ws.rooms == NULL:
         return False
-    for t in range(ws.max_threads):
-        ws.partial[t] = <int64_t*>malloc(3 * ws.n_outputs * ws.table.n_cells * sizeof(int64_t))
-        ws.rooms[t].keys = <float64_t*>malloc(widest * sizeof(float64_t))
-        ws.rooms[t].codes = <int32_t*>malloc(widest * sizeof(int32_t))
-        ws.rooms[t].sums = <uint64_t*>malloc(widest * sizeof(uint64_t))
-        ws.rooms[t].gradients = <float64_t*>malloc(widest * sizeof(float64_t))
-        ws.rooms[t].hessians = <float64_t*>malloc(widest * sizeof(float64_t))
-        if ws.partial[t] == NULL or ws.rooms[t].keys == NULL or ws.rooms[t].codes == NULL or ws.rooms[t].sums == NULL:
-            return False
-        if not (ws.rooms[t].gradients and ws.rooms[t].hessians and _allocate_outputs(&ws.rooms[t], ws.n_outputs)):
-            return False
+    _plan_workspace(ws, n_rows, widest, &plan)
+    ws.memory = calloc(plan.size, 1)
+    if ws.memory == NULL:
+        return False
+    plan = Plan(<char*>ws.memory, 0)
+    _plan_workspace(ws, n_rows, widest, &plan)
     return True
 
 
-cdef bint _allocate_outputs(ScanBuffer* room, int32_t n_outputs) noexcept nogil:
-    """Allocate the buffers for the search over several outputs."""
-    if n_outputs == 1:
-        return True
-    room.left = <Sums*>malloc(n_outputs * sizeof(Sums))
-    room.pooled_of_outputs = <Sums*>malloc(n_outputs * sizeof(Sums))
-    return room.left != NULL and room.pooled_of_outputs != NULL
+cdef void _plan_workspace(Workspace* ws, Py_ssize_t n_rows, Py_ssize_t widest, Plan* plan) noexcept nogil:
+    """Assign the arrays that all threads share, and the buffers of each thread."""
+    cdef Py_ssize_t n_features = ws.table.n_features, n_threads = ws.max_threads
+    cdef ScanBuffer* room
+    cdef int32_t t
+    ws.rows = <uint32_t*>carve(plan, n_rows, sizeof(uint32_t))
+    ws.scratch_rows = <uint32_t*>carve(plan, n_rows, sizeof(uint32_t))
+    ws.zeros = <uint64_t*>carve(plan, n_threads * ws.table.n_counted, sizeof(uint64_t))
+    ws.partial = <int64_t*>carve(plan, 3 * n_threads * ws.n_outputs * ws.table.n_cells, sizeof(int64_t))
+    ws.histograms = <Histogram*>carve(plan, 3 * ws.n_outputs * n_threads, sizeof(Histogram))
+    ws.sampled = <int32_t*>carve(plan, n_threads * n_features, sizeof(int32_t))
+    ws.masks = <uint64_t*>carve(plan, 2 * n_threads * mask_words(ws.table.n_features), sizeof(uint64_t))
+    ws.allowed = <uint8_t*>carve(plan, 2 * n_threads * n_features, 1)
+    ws.of_tree = <uint8_t*>carve(plan, n_features, 1)
+    ws.best_splits = <Split*>carve(plan, 2 * n_threads, sizeof(Split))
+    ws.first_columns = <int32_t*>carve(plan, n_threads * PIECES_PER_THREAD + 1, sizeof(int32_t))
+    for t in range(ws.max_threads):
+        room = &ws.rooms[t]
+        room.keys = <float64_t*>carve(plan, widest, sizeof(float64_t))
+        room.codes = <int32_t*>carve(plan, widest, sizeof(int32_t))
+        room.sums = <uint64_t*>carve(plan, widest, sizeof(uint64_t))
+        room.gradients = <float64_t*>carve(plan, widest, sizeof(float64_t))
+        room.hessians = <float64_t*>carve(plan, widest, sizeof(float64_t))
+        room.left = <Sums*>carve(plan, ws.n_outputs, sizeof(Sums))
+        room.pooled_of_outputs = <Sums*>carve(plan, ws.n_outputs, sizeof(Sums))
 
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
+    """Free all memory of the workspace."""
     cdef int32_t i
-    for i in range(ws.max_threads):
-        if ws.partial != NULL:
-            free(ws.partial[i])
-        if ws.rooms != NULL:
-            free(ws.rooms[i].keys)
-            free(ws.rooms[i].codes)
-            free(ws.rooms[i].sums)
-            free(ws.rooms[i].gradients)
-            free(ws.rooms[i].hessians)
-            free(ws.rooms[i].left)
-            free(ws.rooms[i].pooled_of_outputs)
     for i in range(ws.n_slots):
         free(ws.slots[i])
     for i in range(MAX_PENDING_SUMS):
@@ -273,22 +266,12 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
             free(ws.outputs[i].quantised.wide)
         free(ws.outputs[0].quantised.words)
     free(ws.outputs)
-    free(ws.histograms)
     free(ws.sums_of_nodes)
     free(ws.left_sums_of_nodes)
     free(ws.slots)
     free(ws.free_slots)
-    free(ws.partial)
     free(ws.rooms)
-    free(ws.zeros)
-    free(ws.rows)
-    free(ws.scratch_rows)
-    free(ws.sampled)
-    free(ws.masks)
-    free(ws.allowed)
-    free(ws.of_tree)
-    free(ws.best_splits)
-    free(ws.first_columns)
+    free(ws.memory)
     free(ws.active)
     free(ws.features)
     free(ws.columns)
@@ -336,6 +319,7 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
 
 
 cdef inline Py_ssize_t _slot_bytes(const Workspace* ws) noexcept nogil:
+    """Return the size of a slot, which stores the histograms of a node."""
     return 4 * ws.n_outputs * ws.table.n_cells * <Py_ssize_t>sizeof(int64_t)
 
 
@@ -359,6 +343,7 @@ cdef int32_t take_slot(Workspace* ws) noexcept nogil:
 
 
 cdef void release_slot(Workspace* ws, Node* node) noexcept nogil:
+    """Release the slot of a node, if it has one."""
     if node.slot >= 0:
         ws.free_slots[ws.n_free] = node.slot
         ws.n_free += 1
@@ -366,6 +351,7 @@ cdef void release_slot(Workspace* ws, Node* node) noexcept nogil:
 
 
 cdef void release_all_slots(Workspace* ws) noexcept nogil:
+    """Mark all slots as free."""
     for ws.n_free in range(ws.n_slots):
         ws.free_slots[ws.n_free] = ws.n_free
     ws.n_free = ws.n_slots
@@ -382,6 +368,7 @@ cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t out
 
 
 cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
+    """Return True if packed cells can hold all rows of the node for one output."""
     if not ws.outputs[output].quantised.narrow or ws.ranks != NULL:
         return False
     return rows_in_cells(ws, node, output) == node.end - node.begin
@@ -403,7 +390,7 @@ cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t 
     """Return the cells for the rows of a node that one thread counts."""
     cdef Histogram histogram
     histogram.packed = _fits_packed(ws, node, output)
-    histogram.cells = ws.partial[thread] + 3 * output * ws.table.n_cells
+    histogram.cells = ws.partial + 3 * (<Py_ssize_t>thread * ws.n_outputs + output) * ws.table.n_cells
     return histogram
 
 

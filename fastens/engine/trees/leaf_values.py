@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 
 from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning, SparseCodes, SparseMatrix
 from fastens.engine.bins.pages import PAGE, MappedPages
-from fastens.engine.comm import floats_of_bits, ordered_bits
+from fastens.engine.comm import widest_ranges
 from fastens.engine.limits import check_count
 from fastens.engine.parts import parts_of
 from fastens.engine.predict import predict
@@ -357,12 +357,7 @@ def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarra
         for start, part in parts_of(X):
             records = matrix.records[start : start + len(part)]
             note_sides(tree, records, matrix.columns.itemsize, part, low, high)
-    left, right = low.max(axis=0), high.min(axis=0)
-    if matrix.comm.size > 1:
-        keys = ordered_bits(np.concatenate([left, -right]))
-        matrix.comm.allreduce_max(keys)
-        left, right = np.split(floats_of_bits(keys), 2)
-        right = -right
+    right, left = widest_ranges(matrix.comm, high.min(axis=0), low.max(axis=0))
     # Infinities are separated from all finite values, as the thresholds of bins do.
     largest = np.finfo(np.float64).max
     middle = np.where(np.isneginf(left), -largest, left) / 2 + np.where(np.isposinf(right), largest, right) / 2

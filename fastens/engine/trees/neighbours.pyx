@@ -425,33 +425,6 @@ ctypedef fused number_t:
     float64_t
 
 
-def spread_splits(
-    const uint8_t[::1] is_leaf, const uint32_t[::1] pair, const int32_t[::1] feature,
-    const uint16_t[::1] bin_threshold, const uint8_t[::1] missing_left, dict into,
-):
-    """Expand the splits of inner nodes, stored one after another, to arrays with one entry per node.
-
-    Lengths are not validated: there must be as many splits as zeros in `is_leaf`.
-    """
-    cdef int32_t[::1] left_child = into["left_child"], features = into["feature"]
-    cdef uint16_t[::1] thresholds = into["bin_threshold"]
-    cdef uint8_t[::1] missing = into["missing_left"]
-    cdef Py_ssize_t node, inner = 0
-    with nogil:
-        for node in range(is_leaf.shape[0]):
-            if is_leaf[node]:
-                left_child[node] = 0
-                features[node] = -1
-                thresholds[node] = 0
-                missing[node] = 0
-            else:
-                left_child[node] = <int32_t> (2 * pair[inner] + 1)
-                features[node] = feature[inner]
-                thresholds[node] = bin_threshold[inner]
-                missing[node] = missing_left[inner]
-                inner += 1
-
-
 def sum_up(const int64_t[::1] node_offsets, const int32_t[::1] left_child, number_t[::1] numbers):
     """Set every inner node to the sum of its children's numbers; children must follow their parents."""
     cdef Py_ssize_t tree, node, root, child

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastens.engine.bins.binning import Binning
-from fastens.engine.trees.neighbours import spread_splits, sum_up
+from fastens.engine.trees.neighbours import sum_up
 from fastens.engine.whole import are_whole
 
 MAX_CODES = 2**16
@@ -189,21 +189,26 @@ def unpack_splits(packed: Mapping[str, np.ndarray], binning: Binning | None = No
         Binning of the trees.
     """
     n_nodes = len(packed["value"])
-    dtypes = {"left_child": np.int32, "feature": np.int32, "bin_threshold": np.uint16, "missing_left": np.uint8}
-    arrays: Arrays = {name: np.empty(n_nodes, dtype) for name, dtype in dtypes.items()}
-    spread_splits(
-        np.unpackbits(packed["is_leaf"], count=n_nodes),
-        packed["pair"].astype(np.uint32),
-        packed["feature"].astype(np.int32),
-        packed["bin_threshold"].astype(np.uint16),
-        np.unpackbits(packed["missing_left"], count=len(packed["pair"])),
-        arrays,
-    )
+    inner = np.flatnonzero(np.unpackbits(packed["is_leaf"], count=n_nodes) == 0)
+    missing_left = np.unpackbits(packed["missing_left"], count=len(packed["pair"]))
+    arrays: Arrays = {
+        "left_child": _spread(2 * packed["pair"].astype(np.int32) + 1, inner, n_nodes, 0),
+        "feature": _spread(packed["feature"].astype(np.int32), inner, n_nodes, -1),
+        "bin_threshold": _spread(packed["bin_threshold"].astype(np.uint16), inner, n_nodes, 0),
+        "missing_left": _spread(missing_left, inner, n_nodes, 0),
+    }
     arrays |= {name: packed[name] for name in ("tree_output", "baseline", "category_words", "value")}
     arrays["node_offsets"] = packed["node_offsets"].astype(np.int64)
     if binning is not None:
         arrays["category_set"] = _unpack_sets(packed["category_set"], arrays, binning)
     return arrays
+
+
+def _spread(of_inner: np.ndarray, inner: np.ndarray, n_nodes: int, of_leaf: int) -> np.ndarray:
+    """Return an array with an entry per node from the entries of inner nodes and a constant for leaves."""
+    out = np.full(n_nodes, of_leaf, of_inner.dtype)
+    out[inner] = of_inner
+    return out
 
 
 def _unpack_statistics(packed: Mapping[str, np.ndarray], arrays: Arrays, is_leaf: np.ndarray) -> Arrays:

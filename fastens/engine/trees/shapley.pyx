@@ -4,6 +4,7 @@ import numpy as np
 from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
+from fastens.engine.memory cimport Plan, carve
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 from fastens.engine.trees.leaf_games cimport (
@@ -266,57 +267,51 @@ cdef void add_table(const Leaf* leaf) noexcept nogil:
 
 # -------------------------------------------------------------------------------------------------------- interface
 
-cdef char* carve(char* base, size_t* used, size_t n_bytes) noexcept nogil:
-    # Allocates from a thread's memory; returns NULL while only the size is measured.
-    cdef size_t at = used[0]
-    used[0] += (n_bytes + 63) // 64 * 64
-    return base + at if base != NULL else NULL
-
-
 cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
-    # Lays out a thread's memory and returns its size.
+    # Lays out a thread's memory, or only measures it if `base` is NULL; returns its size.
     cdef const Trees* trees = rows.trees
-    cdef size_t used = 0, levels = trees.max_depth + 1, lane = SHAPLEY_LANES * sizeof(float64_t)
+    cdef Plan plan = Plan(base, 0)
+    cdef size_t levels = trees.max_depth + 1, lane = SHAPLEY_LANES * sizeof(float64_t)
     cdef size_t chunk = rows.chunk, most = <size_t>max(trees.most_on_path, 1), n_points = (most + 1) // 2
     cdef size_t n_parts = most * (most - 1) // 2 + 1 if rows.pairs else most
     cdef size_t n_words = (most + MASK_BITS - 1) // MASK_BITS, n_against
-    stack.node = <int32_t*>carve(base, &used, levels * sizeof(int32_t))
-    stack.n_done = <int32_t*>carve(base, &used, levels * sizeof(int32_t))
-    stack.masks = <uint32_t*>carve(base, &used, levels * n_words * mask_stride(rows) * sizeof(uint32_t))
-    stack.share_above = <float64_t*>carve(base, &used, levels * sizeof(float64_t))
-    stack.share = <float64_t*>carve(base, &used, most * sizeof(float64_t))
-    stack.column = <int32_t*>carve(base, &used, most * sizeof(int32_t))
-    stack.places = <int64_t*>carve(base, &used, n_parts * sizeof(int64_t))
-    stack.path.factors = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
-    stack.path.inverse_known = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
-    stack.path.inverse_unknown = <float64_t*>carve(base, &used, most * n_points * sizeof(float64_t))
-    stack.path.known = <float64_t*>carve(base, &used, most * lane)
-    stack.path.unknown = <float64_t*>carve(base, &used, most * lane)
-    stack.products = <float64_t*>carve(base, &used, n_points * lane)
-    stack.divided = <float64_t*>carve(base, &used, n_points * lane)
-    stack.quotients = <float64_t*>carve(base, &used, n_points * lane)
-    stack.counts = <float64_t*>carve(base, &used, most * lane)
-    stack.parts = <float64_t*>carve(base, &used, n_parts * chunk * sizeof(float64_t))
-    stack.slots = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
-    stack.distinct_masks = <uint32_t*>carve(base, &used, chunk * sizeof(uint32_t))
-    stack.place_of_mask = <uint32_t*>carve(base, &used, sizeof(uint32_t) << min(most, <size_t>MAX_BITS))
-    stack.factors = <float64_t*>carve(base, &used, chunk * sizeof(float64_t))
-    stack.patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
-    stack.sorted_patterns = <Pattern*>carve(base, &used, (rows.n_background + 1) * sizeof(Pattern))
-    stack.pattern_masks = <uint32_t*>carve(base, &used, (rows.n_background + 1) * n_words * sizeof(uint32_t))
-    stack.lacking = <int32_t*>carve(base, &used, (rows.n_background + 1) * most * sizeof(int32_t))
-    stack.next_row = <int32_t*>carve(base, &used, (rows.n_background + 1) * sizeof(int32_t))
-    stack.first_lacking = <int32_t*>carve(base, &used, (most + 2) * sizeof(int32_t))
-    stack.table = <int32_t*>carve(base, &used, table_size(rows.n_background) * sizeof(int32_t))
+    stack.node = <int32_t*>carve(&plan, levels, sizeof(int32_t))
+    stack.n_done = <int32_t*>carve(&plan, levels, sizeof(int32_t))
+    stack.masks = <uint32_t*>carve(&plan, levels * n_words * mask_stride(rows), sizeof(uint32_t))
+    stack.share_above = <float64_t*>carve(&plan, levels, sizeof(float64_t))
+    stack.share = <float64_t*>carve(&plan, most, sizeof(float64_t))
+    stack.column = <int32_t*>carve(&plan, most, sizeof(int32_t))
+    stack.places = <int64_t*>carve(&plan, n_parts, sizeof(int64_t))
+    stack.path.factors = <float64_t*>carve(&plan, most * n_points, sizeof(float64_t))
+    stack.path.inverse_known = <float64_t*>carve(&plan, most * n_points, sizeof(float64_t))
+    stack.path.inverse_unknown = <float64_t*>carve(&plan, most * n_points, sizeof(float64_t))
+    stack.path.known = <float64_t*>carve(&plan, most, lane)
+    stack.path.unknown = <float64_t*>carve(&plan, most, lane)
+    stack.products = <float64_t*>carve(&plan, n_points, lane)
+    stack.divided = <float64_t*>carve(&plan, n_points, lane)
+    stack.quotients = <float64_t*>carve(&plan, n_points, lane)
+    stack.counts = <float64_t*>carve(&plan, most, lane)
+    stack.parts = <float64_t*>carve(&plan, n_parts * chunk, sizeof(float64_t))
+    stack.slots = <uint32_t*>carve(&plan, chunk, sizeof(uint32_t))
+    stack.distinct_masks = <uint32_t*>carve(&plan, chunk, sizeof(uint32_t))
+    stack.place_of_mask = <uint32_t*>carve(&plan, <Py_ssize_t>1 << min(most, <size_t>MAX_BITS), sizeof(uint32_t))
+    stack.factors = <float64_t*>carve(&plan, chunk, sizeof(float64_t))
+    stack.patterns = <Pattern*>carve(&plan, rows.n_background + 1, sizeof(Pattern))
+    stack.sorted_patterns = <Pattern*>carve(&plan, rows.n_background + 1, sizeof(Pattern))
+    stack.pattern_masks = <uint32_t*>carve(&plan, (rows.n_background + 1) * n_words, sizeof(uint32_t))
+    stack.lacking = <int32_t*>carve(&plan, (rows.n_background + 1) * most, sizeof(int32_t))
+    stack.next_row = <int32_t*>carve(&plan, rows.n_background + 1, sizeof(int32_t))
+    stack.first_lacking = <int32_t*>carve(&plan, most + 2, sizeof(int32_t))
+    stack.table = <int32_t*>carve(&plan, table_size(rows.n_background), sizeof(int32_t))
     stack.values = NULL
     if trees.lines.starts != NULL:
-        stack.values = <float64_t*>carve(base, &used, trees.n_features * chunk * sizeof(float64_t))
+        stack.values = <float64_t*>carve(&plan, trees.n_features * chunk, sizeof(float64_t))
         n_against = rows.n_background * trees.lines.most + 1 if rows.n_background else 0
-        stack.line_parts = <LinePart*>carve(base, &used, trees.lines.most * sizeof(LinePart))
-        stack.line_sums = <float64_t*>carve(base, &used, n_against * sizeof(float64_t))
-        stack.line_masks = <uint32_t*>carve(base, &used, n_words * mask_stride(rows) * sizeof(uint32_t))
-    stack.phi = <float64_t*>carve(base, &used, trees.n_outputs * rows.n_results * chunk * sizeof(float64_t))
-    return used
+        stack.line_parts = <LinePart*>carve(&plan, trees.lines.most, sizeof(LinePart))
+        stack.line_sums = <float64_t*>carve(&plan, n_against, sizeof(float64_t))
+        stack.line_masks = <uint32_t*>carve(&plan, n_words * mask_stride(rows), sizeof(uint32_t))
+    stack.phi = <float64_t*>carve(&plan, trees.n_outputs * rows.n_results * chunk, sizeof(float64_t))
+    return plan.size
 
 
 cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:

@@ -534,6 +534,8 @@ def test_parameters_of_continuous_features(table):
             BayesianNetwork(**{"continuous_features": "from_dtype", **made}).fit(table)
     with pytest.raises(ValueError, match="finite"):
         model.score(mixed.assign(height=np.inf))
+    with pytest.raises(ValueError, match=r"finite numbers up to 1e\+100; got .*e\+17"):
+        BayesianNetwork({}, continuous_features=["height"]).fit(mixed.assign(height=1e170 * mixed["height"]))
     listed = BayesianNetwork({}, continuous_features=[1]).fit([["a", 1.5], ["b", 2.5], ["a", 2.0]])
     assert listed.states_ == {"x0": ["a", "b"], "x1": []}
     assert listed.query("x1").mean[0] == pytest.approx(2)

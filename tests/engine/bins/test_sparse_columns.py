@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from fastens.engine.bins.sketch import cut_sparse_columns
+from fastens.engine.bins.sketch import cut_columns
 from scipy import sparse
 
 from fastens.engine.bins.row_sketch import DistinctValues
@@ -21,7 +21,7 @@ def sparse_table(rng, n_rows=300, n_columns=9, dtype=np.float64):
 def test_thresholds_match_the_reference(rng, dtype, weighted, max_bins):
     X = sparse_table(rng, dtype=dtype)
     weight = rng.integers(1, 5, len(X)) if weighted else np.ones(len(X), dtype=np.int64)
-    found, counts = cut_sparse_columns(
+    found, counts = cut_columns(
         *columns_of(sparse.csr_matrix(X)), weight if weighted else None, int(weight.sum()), max_bins, False, 2
     )
     for column, own in zip(X.T, np.split(found, np.cumsum(counts)[:-1]), strict=True):
@@ -30,7 +30,7 @@ def test_thresholds_match_the_reference(rng, dtype, weighted, max_bins):
 
 def test_distinct_values(rng):
     X = sparse_table(rng)
-    found, counts = cut_sparse_columns(*columns_of(sparse.csc_matrix(X)), None, len(X), 40, True, 1)
+    found, counts = cut_columns(*columns_of(sparse.csc_matrix(X)), None, len(X), 40, True, 1)
     own = iter(np.split(found, np.cumsum(np.maximum(counts, 0))[:-1]))
     for column, count in zip(X.T, counts, strict=True):
         values = np.unique(column[~np.isnan(column)])

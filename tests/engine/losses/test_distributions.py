@@ -196,5 +196,8 @@ def test_crps_of_counts_is_the_mean_absolute_error_less_half_the_mean_difference
     expected = np.abs(first - y).mean(axis=0) - 0.5 * np.abs(first - second).mean(axis=0)
     weight = [1.0, 3.0]
     assert crps(y, dist, weight) == pytest.approx(np.average(expected, weights=weight), rel=0.01)
+    counts, y = np.arange(8_000), 3_350.0  # only 1e-10 of the mass is above y
+    exact = np.sum((stats.poisson(3_000).cdf(counts) - (counts >= y)) ** 2)
+    assert crps([y], stats.poisson([3_000.0])) == pytest.approx(exact, rel=1e-3)
     many = stats.poisson(np.array([50_000.0]))  # too many counts to sum: nearly normal
     assert crps([50_300.0], many) == pytest.approx(crps([50_300.0], stats.norm([50_000.0], np.sqrt(50_000))), rel=0.01)

@@ -17,12 +17,14 @@ from fastens import (
     AdaBoostClassifier,
     BaggingClassifier,
     BinnedTable,
+    ConformalClassifier,
     DecisionTreeClassifier,
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     IsolationForest,
     RandomForestClassifier,
+    StackingClassifier,
     TableEncoder,
     TableSource,
     Texts,
@@ -480,6 +482,7 @@ def test_elements_are_read_one_by_one():
     np.testing.assert_array_equal(more, [[2], [np.nan], [np.nan]])
 
 
+@pytest.mark.filterwarnings("ignore:X and y hold exact duplicates")
 def test_lists_of_strings_and_separated_items_are_indicators(rng):
     tags = [["tea", "Milk"], [], None, ["Milk"], ["tea", "sugar"]] * 20
     texts = [None if own is None else "; ".join(own) for own in tags]
@@ -488,6 +491,10 @@ def test_lists_of_strings_and_separated_items_are_indicators(rng):
         model = RandomForestClassifier(n_estimators=5, random_state=0).fit(frame, y)
         assert model.feature_parts_ == ["t: length", 't: "Milk"', 't: "sugar"', 't: "tea"']
         assert model.score(frame, y) == 1
+        member = GradientBoostingClassifier(n_estimators=3)
+        stack = StackingClassifier([("member", member)])
+        for ensemble in (BaggingClassifier(member, 2), ConformalClassifier(member), stack):
+            assert ensemble.set_params(random_state=0).fit(frame, y).score(frame, y) == 1
     frame = pd.DataFrame({"t": texts})
     other = RandomForestClassifier(n_estimators=5, random_state=0, text_features=Texts(["t"], ";")).fit(frame, y)
     by_column = RandomForestClassifier(n_estimators=5, random_state=0, text_features={"t": ";"}).fit(frame, y)

@@ -60,9 +60,7 @@ cdef inline Scan scan_of(const Search* search) noexcept nogil:
 
 cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil
 cdef int64_t words_weight(const Search* search, const uint64_t* words) noexcept nogil
-cdef int64_t words_count(const Search* search, const uint64_t* words) noexcept nogil
 cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept nogil
-cdef float64_t words_value(const Search* search, const uint64_t* words) noexcept nogil
 cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noexcept nogil
 cdef float64_t unit_of_gain(const Forest* forest, const Layout* layout) noexcept nogil
 
@@ -107,7 +105,6 @@ cdef CodeColumn spread_column(
 ) noexcept nogil
 cdef void note_present(Search* search) noexcept nogil
 cdef void forget_places(Search* search) noexcept nogil
-cdef void count_stored(Search* search, int32_t feature, const Cells* to, bint marked) noexcept nogil
 
 
 cdef inline void add_row(const Search* search, const Entry* entry, uint64_t* words) noexcept nogil:
@@ -144,7 +141,6 @@ cdef inline bint has_few(const Search* search) noexcept nogil:
     )
 
 
-cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil
 cdef void search_few(Search* search) noexcept nogil
 
 

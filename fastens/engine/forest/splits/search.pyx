@@ -324,29 +324,12 @@ cdef void search_threshold(Search* search, int32_t place) noexcept nogil:
     """Draw a threshold and keep the split if it is better than the best so far."""
     cdef CodeRange range_ = range_of(search, place)
     cdef bint missing_left
-    cdef int32_t last = draw_threshold(&search.forest.table, search.feature, search.key, &range_, &missing_left)
-    set_threshold(search, last, range_.has_missing)
+    search.last_code = draw_threshold(&search.forest.table, search.feature, search.key, &range_, &missing_left)
+    search.n_groups, search.is_set = 1 if search.last_code == 0 else 2, False
+    search.codes[0] = not range_.has_missing
     if search.n_groups == 2:
-        sum_left_of(search, place, last, missing_left)
+        sum_left_of(search, place, search.last_code, missing_left)
         consider_left(search, 0, missing_left)
-
-
-cdef void set_threshold(Search* search, int32_t last_code, bint has_missing) noexcept nogil:
-    """Split the node's rows into two groups at a threshold; 0 stands for none."""
-    search.last_code = last_code
-    search.n_groups, search.is_set = 1 if last_code == 0 else 2, False
-    search.codes[0] = not has_missing
-
-
-cdef enum:
-    # Layout of search.ranges for each feature: first its range over the workers, reduced by maximum, then its
-    # threshold.
-    LESS_SMALLEST = 0
-    LARGEST = 1
-    HAS_MISSING = 2
-    LAST_CODE = 0
-    MISSING_LEFT = 1
-    N_RANGE = 3
 
 
 cdef bint is_pure_over_ranks(Search* search) noexcept nogil:
@@ -409,70 +392,16 @@ cdef int32_t features_in_reduction(const Search* search) noexcept nogil:
     return <int32_t>max(search.n_reduced // of_feature, <Py_ssize_t>1)
 
 
-cdef inline bint _has_threshold(const Search* search, int32_t feature) noexcept nogil:
-    return search.forest.rules.random_thresholds and not search.forest.table.is_categorical[feature]
-
-
-cdef bint reduce_features(Search* search, uint64_t key, const int32_t* features, int32_t n) noexcept nogil:
+cdef bint reduce_features(Search* search, const int32_t* features, int32_t n) noexcept nogil:
     """Sum the node's rows over the workers for features that fit in the buffer; return False on failure."""
     cdef uint64_t* to = search.reduced
     cdef int64_t* numbers = <int64_t*>search.reduced
-    cdef int32_t i
+    cdef int32_t i = 0
     search.next_reduced = search.reduced
-    if search.forest.rules.random_thresholds:
-        if not _draw_thresholds(search, key, features, n):
-            return False
-        for i in range(n):
-            to = _add_feature(search, features[i], i, to)
-    else:
-        i = 0
-        while i < n:
-            to = _add_features(search, features + i, min(n - i, <int32_t>FEATURES_AT_ONCE), to)
-            i += FEATURES_AT_ONCE
+    while i < n:
+        to = _add_features(search, features + i, min(n - i, <int32_t>FEATURES_AT_ONCE), to)
+        i += FEATURES_AT_ONCE
     return sum_over(search.sample.ranks, &numbers, 1, to - search.reduced)
-
-
-cdef bint _draw_thresholds(Search* search, uint64_t key, const int32_t* features, int32_t n) noexcept nogil:
-    """Draw the threshold of each feature, within its range over all workers."""
-    cdef int64_t* of_feature
-    cdef CodeRange range_
-    cdef int32_t i
-    cdef bint missing_left
-    for i in range(n):
-        of_feature = search.ranges + N_RANGE * i
-        of_feature[LESS_SMALLEST] = -search.forest.table.max_codes - 1
-        of_feature[LARGEST] = of_feature[HAS_MISSING] = 0
-        if _has_threshold(search, features[i]) and search.n_rows > 0:
-            copy_codes(search, features + i, 1)
-            range_ = range_of(search, 0)
-            of_feature[LESS_SMALLEST], of_feature[LARGEST] = -<int64_t>range_.smallest, range_.largest
-            of_feature[HAS_MISSING] = range_.has_missing
-    if not max_over(search.sample.ranks, search.ranges, N_RANGE * n):
-        return False
-    for i in range(n):
-        of_feature = search.ranges + N_RANGE * i
-        range_.smallest, range_.largest = -of_feature[LESS_SMALLEST], of_feature[LARGEST]
-        range_.has_missing = of_feature[HAS_MISSING]
-        if _has_threshold(search, features[i]):
-            of_feature[LAST_CODE] = draw_threshold(
-                &search.forest.table, features[i], random_bits(key, ~<uint64_t>features[i]), &range_, &missing_left
-            )
-            of_feature[MISSING_LEFT] = missing_left
-    return True
-
-
-cdef uint64_t* _add_feature(Search* search, int32_t feature, int32_t place, uint64_t* to) noexcept nogil:
-    """Add the local sums on the left of a threshold, if there is one, or the sums of a feature's categories."""
-    cdef const int64_t* threshold = search.ranges + N_RANGE * place
-    cdef int32_t n_words = search.sample.layout.n_words
-    if not _has_threshold(search, feature):
-        return _add_features(search, &feature, 1, to)
-    if threshold[LAST_CODE] == 0:
-        return to
-    copy_codes(search, &feature, 1)
-    sum_left_of(search, 0, threshold[LAST_CODE], threshold[MISSING_LEFT])
-    memcpy(to, search.left, n_words * sizeof(uint64_t))
-    return to + n_words
 
 
 cdef uint64_t* _add_features(Search* search, const int32_t* features, int32_t n, uint64_t* to) noexcept nogil:
@@ -488,21 +417,12 @@ cdef uint64_t* _add_features(Search* search, const int32_t* features, int32_t n,
     return to
 
 
-cdef void take_reduced(Search* search, int32_t place) noexcept nogil:
-    """Read the reduced sums of the next feature: its groups or, for a random threshold, the split to consider."""
-    cdef const int64_t* threshold = search.ranges + N_RANGE * place
-    cdef Py_ssize_t size = search.sample.layout.n_words
-    if _has_threshold(search, search.feature):
-        set_threshold(search, <int32_t>threshold[LAST_CODE], threshold[HAS_MISSING])
-        if search.n_groups == 1:
-            return
-        memcpy(search.left, search.next_reduced, size * sizeof(uint64_t))
-        consider_left(search, 0, threshold[MISSING_LEFT])
-    else:
-        size *= search.forest.table.n_codes[search.feature]
-        memcpy(search.cells[0].cells, search.next_reduced, size * sizeof(uint64_t))
-        collect_groups(search, 0)
+cdef void take_reduced(Search* search) noexcept nogil:
+    """Read the reduced sums of the next feature."""
+    cdef Py_ssize_t size = <Py_ssize_t>search.forest.table.n_codes[search.feature] * search.sample.layout.n_words
+    memcpy(search.cells[0].cells, search.next_reduced, size * sizeof(uint64_t))
     search.next_reduced += size
+    collect_groups(search, 0)
 
 
 cdef enum:
@@ -659,18 +579,13 @@ cdef int32_t _leave_out_zeros(Search* search, int32_t n, uint64_t* mask) noexcep
 cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
     """Evaluate the n features drawn if the node's rows are distributed over workers."""
     cdef int32_t i, n_constant = 0, at_once = features_in_reduction(search)
-    if search.forest.rules.random_thresholds and search.sample.layout.packed:
-        copy_words(search)
     for i in range(n):
-        if i % at_once == 0 and not reduce_features(search, key, search.drawn + i, min(n - i, at_once)):
+        if i % at_once == 0 and not reduce_features(search, search.drawn + i, min(n - i, at_once)):
             return n_constant
         search.feature, search.last_code = search.drawn[i], -1
         search.key = random_bits(key, ~<uint64_t>search.feature)
-        search.n_groups = 0
-        take_reduced(search, i % at_once)
-        if search.n_groups > 1 and (
-            not search.forest.rules.random_thresholds or search.forest.table.is_categorical[search.feature]
-        ):
+        take_reduced(search)
+        if search.n_groups > 1:
             search_groups(search)
         n_constant += _settle_feature(search, mask)
     return n_constant

@@ -225,12 +225,11 @@ cdef struct Search:
     uint8_t* row_codes
     uint64_t* row_words
     Py_ssize_t n_row_codes
-    # Distributed training: buffer of sums that are reduced together, and the next of them to read; for each feature the
-    # range of its codes, then its threshold; and the maximum and minimum targets of all workers.
+    # Distributed training: buffer of sums that are reduced together, and the next of them to read; and the maximum and
+    # minimum targets of all workers.
     uint64_t* reduced
     Py_ssize_t n_reduced
     const uint64_t* next_reduced
-    int64_t* ranges
     int64_t* extremes
     uint32_t* set_words             # set of the best split so far
     MedianScratch medians
