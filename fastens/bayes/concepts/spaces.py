@@ -144,7 +144,7 @@ class ConsistentSpace:
         return self._family.vote(self._satisfied_constraints(codes))
 
     def map_codes(self) -> Codes:
-        """Return the codes of a MAP hypothesis: the least general, or with prior="length" one with fewest constraints."""
+        """Return the codes of a MAP hypothesis: the least general or, with prior="length", a shortest one."""
         if CONSTRAINT_WEIGHT[self._prior] == 1:
             return self.specific
         return self._to_codes(self._family.smallest_set()[None, :])[0]
