@@ -60,7 +60,7 @@ class _Free:
         return []
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        """Fill some rows of `out` with masks of sets drawn in proportion to their weights."""
+        """Mark each attribute in the rows `rows` of `out` with probability `q`."""
         out[_index_grid(rows, self.attributes)] = random.random((len(rows), len(self.attributes))) < q
 
 
@@ -86,7 +86,7 @@ class _Forced:
         return self.attributes
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        """Fill some rows of `out` with masks of sets drawn in proportion to their weights."""
+        """Mark the forced attributes in the rows `rows` of `out`; `q` and `random` are ignored."""
         out[_index_grid(rows, self.attributes)] = True
 
 
@@ -112,7 +112,7 @@ class _Both:
         return [attribute for part in self.parts for attribute in part.smallest_set()]
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        """Fill some rows of `out` with masks of sets drawn in proportion to their weights."""
+        """Draw sets in proportion to their weights into the rows `rows` of `out`, part by part."""
         for part in self.parts:
             part.draw(out, rows, q, random)
 
@@ -144,7 +144,7 @@ class _Branch:
         return min([self.attribute, *self.chosen.smallest_set()], self.left.smallest_set(), key=len)
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        """Fill some rows of `out` with masks of sets drawn in proportion to their weights."""
+        """Draw sets in proportion to their weights into the rows `rows` of `out`."""
         everything = np.ones((1, out.shape[1]), dtype=bool)
         with_attribute = q * self.chosen.subset_weights(everything, q)[0]
         share = with_attribute / (with_attribute + (1 - q) * self.left.subset_weights(everything, q)[0])
@@ -201,7 +201,7 @@ class _Table:
         return np.array(self.attributes)[self._find_sets(np.zeros(1), weight)[0]].tolist()
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        """Fill some rows of `out` with masks of sets drawn in proportion to their weights."""
+        """Draw sets in proportion to their weights into the rows `rows` of `out`."""
         total = self.subset_weights(np.ones((1, out.shape[1]), dtype=bool), q)[0]
         points = random.random(len(rows)) * total
         order = np.argsort(points, kind="stable")

@@ -61,7 +61,7 @@ class SmoothingParameters:
 
 
 def check_alpha(model: Any) -> Any:
-    """Return `model.alpha`, replaced by at least 1e-10 unless `force_alpha`; raise ValueError for a wrong length."""
+    """Return `model.alpha`, raised to 1e-10 if `force_alpha` is False; raise ValueError for a wrong length."""
     alpha, n_features = model.alpha, model.n_features_in_
     if np.ndim(alpha) and len(alpha) != n_features:
         raise ValueError(

@@ -470,7 +470,7 @@ def _as_floats(X: NDArray[Any]) -> NDArray[Any]:
 
 
 def _float_blocks(X: Any) -> Iterable[tuple[int, NDArray[Any]]]:
-    """Return a float array as one block, and other tables in blocks, so that the table is never copied as a whole."""
+    """Return pairs of a first row index and a block of floats; a float array is one block and is not copied."""
     return [(0, X)] if isinstance(X, np.ndarray) and X.dtype in FLOATS else dense_blocks(X)
 
 

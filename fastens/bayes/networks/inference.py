@@ -555,9 +555,9 @@ def query_numbers(
 def _shared_evidence_factors(
     network: NetworkData, nodes: set[int], evidence: Evidence, first_group: Sequence[int] = (), *, by_max: bool = False
 ) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
-    """Return the factors of `nodes` given evidence that all rows share, including the likelihoods of virtual evidence.
+    """Return the factors of `nodes` at evidence that all rows share, and their groups of continuous variables.
 
-    The second result is the groups of continuous variables, first the group of the variables in `first_group`.
+    Virtual evidence is a factor as well. The first group contains the variables in `first_group`.
     """
     codes, values = _evidence_as_row(network, evidence)
     unknown = set(range(len(network.names))) - set(observed(evidence))
