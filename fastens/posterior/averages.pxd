@@ -6,12 +6,12 @@ cdef enum:
     CERTAIN = 800  # nats; the exponential of a number below -CERTAIN is 0
 
 
-cdef inline float64_t weigh(float64_t ends, float64_t goes_on, float64_t* split) noexcept nogil:
-    """Return the log of the sum of two probabilities, given as logs; write the second one's fraction to `split`."""
+cdef inline float64_t add_logs(float64_t log_stop, float64_t log_split, float64_t* fraction) noexcept nogil:
+    """Return log(exp(log_stop) + exp(log_split)), and write the fraction of the second term to `fraction`."""
     cdef float64_t ratio
-    if abs(goes_on - ends) > CERTAIN:
-        split[0] = goes_on > ends
-        return max(ends, goes_on)
-    ratio = exp(-abs(goes_on - ends))
-    split[0] = (1.0 if goes_on > ends else ratio) / (1.0 + ratio)
-    return max(ends, goes_on) + log(1.0 + ratio)
+    if abs(log_split - log_stop) > CERTAIN:
+        fraction[0] = log_split > log_stop
+        return max(log_stop, log_split)
+    ratio = exp(-abs(log_split - log_stop))
+    fraction[0] = (1.0 if log_split > log_stop else ratio) / (1.0 + ratio)
+    return max(log_stop, log_split) + log(1.0 + ratio)

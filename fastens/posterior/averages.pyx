@@ -43,13 +43,14 @@ def dirichlet_evidence(
             for i in range(n):
                 out[i] += _log_gamma(&gammas, counts[k, i]) - gammas.table[0]
                 total[i] += counts[k, i]
-        gammas = LogGammas(&table_of_sums[0], table_of_sums.shape[0], _sum(alpha))
+        gammas = LogGammas(&table_of_sums[0], table_of_sums.shape[0], _sum_terms(alpha))
         for i in range(n):
             out[i] -= _log_gamma(&gammas, total[i])
     return log_evidence
 
 
-cdef inline float64_t _sum(const float64_t[:] terms) noexcept nogil:
+cdef inline float64_t _sum_terms(const float64_t[:] terms) noexcept nogil:
+    """Return the sum of the terms, added in order."""
     cdef float64_t total = 0.0
     cdef Py_ssize_t i
     for i in range(terms.shape[0]):
@@ -57,12 +58,13 @@ cdef inline float64_t _sum(const float64_t[:] terms) noexcept nogil:
     return total
 
 
-def average(
+def sum_over_prunings(
     const int32_t[::1] left_child, const float64_t[::1] log_leaf, const float64_t[::1] log_stop,
     const float64_t[::1] log_split
 ):
     """Return the log evidence below each node, summed over all prunings, and the posterior probability that it splits.
 
+    `log_leaf` is the log evidence of a node as a leaf, and `log_stop` and `log_split` are log prior probabilities.
     log q = log(exp(log_stop + log_leaf) + exp(log_split + the children's log q)), and log_leaf at a leaf.
     """
     cdef Py_ssize_t i, n = left_child.shape[0]
@@ -76,15 +78,15 @@ def average(
                 continue
             ends = log_stop[i] + log_leaf[i]
             goes_on = log_split[i] + log_branch[left_child[i]] + log_branch[left_child[i] + 1]
-            log_branch[i] = weigh(ends, goes_on, &split[i])
+            log_branch[i] = add_logs(ends, goes_on, &split[i])
     return of_branch, of_split
 
 
-def best(
+def find_best_pruning(
     const int32_t[::1] left_child, const float64_t[::1] log_leaf, const float64_t[::1] log_stop,
     const float64_t[::1] log_split
 ):
-    """Return the log joint probability of the best pruning below each node, and a mask of nodes that are leaves of it.
+    """Return the log joint probability of the best pruning below each node, and a mask of its leaves, (n_nodes,) each.
 
     Ties are resolved in favour of the smaller pruning.
     """
@@ -105,8 +107,8 @@ def best(
     return of_branch, of_node
 
 
-def reach(const int32_t[::1] left_child, const float64_t[::1] split):
-    """Return the posterior probability that all ancestors of each node split."""
+def reach_probabilities(const int32_t[::1] left_child, const float64_t[::1] split):
+    """Return the posterior probability that all ancestors of each node split; `split` is for nodes that are reached."""
     cdef Py_ssize_t i, n = left_child.shape[0]
     reached = np.ones(n)
     cdef float64_t[::1] above = reached
@@ -117,12 +119,13 @@ def reach(const int32_t[::1] left_child, const float64_t[::1] split):
     return reached
 
 
-def spread(
+def mean_over_prunings(
     const int32_t[::1] left_child, const float64_t[::1] split, const float64_t[::1] above,
     const float64_t[:, ::1] values
 ):
-    """Return the mean of the values, (n_values, n_nodes), over all prunings.
+    """Return the posterior mean of the values, shape (n_values, n_nodes), over all prunings.
 
+    `split` is the posterior probability that a node splits if it is reached, and `above` that all its ancestors split.
     At an inner node, the mean is taken as if the tree ended there. Each leaf has the average for the rows in it.
     """
     cdef Py_ssize_t k, i, left, n = left_child.shape[0], n_values = values.shape[0]
@@ -143,8 +146,11 @@ def spread(
     return means
 
 
-def expected_shape(const int32_t[::1] left_child, const float64_t[::1] split):
-    """Return the expected number of leaves below each node, and the entropy of its prunings in nats."""
+def expected_leaves_and_entropy(const int32_t[::1] left_child, const float64_t[::1] split):
+    """Return the expected number of leaves below each node, and the entropy of its prunings in nats, (n_nodes,) each.
+
+    `split` is the posterior probability that a node splits if it is reached.
+    """
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     cdef float64_t p
     of_leaves, of_entropy = np.ones(n), np.zeros(n)
@@ -162,8 +168,13 @@ def expected_shape(const int32_t[::1] left_child, const float64_t[::1] split):
     return of_leaves, of_entropy
 
 
-def unused(const int32_t[::1] left_child, const int32_t[::1] feature, const float64_t[::1] split, int32_t wanted):
-    """Return the posterior probability that no node splits on a feature."""
+def unused_probability(
+    const int32_t[::1] left_child, const int32_t[::1] feature, const float64_t[::1] split, int32_t searched_feature
+):
+    """Return the posterior probability that no node of the pruning splits on `searched_feature`.
+
+    `split` is the posterior probability that a node splits if it is reached.
+    """
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     cdef float64_t[::1] probability = np.ones(n)
     with nogil:
@@ -171,13 +182,13 @@ def unused(const int32_t[::1] left_child, const int32_t[::1] feature, const floa
             left = left_child[i]
             if left > 0:
                 probability[i] = 1.0 - split[i]
-                if feature[i] != wanted:
+                if feature[i] != searched_feature:
                     probability[i] += split[i] * probability[left] * probability[left + 1]
     return probability[0]
 
 
 def leaf_above(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
-    """Return for each node the first leaf on the path from the root to it, or the node itself if there is none."""
+    """Return for each node the topmost node flagged in `is_leaf` on the path from the root, or else the node itself."""
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     leaves = np.arange(n, dtype=np.int32)
     cdef int32_t[::1] leaf = leaves
@@ -189,8 +200,8 @@ def leaf_above(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
     return leaves
 
 
-def parents(const int32_t[::1] left_child):
-    """Return each node's parent, -1 at the root, and its depth."""
+def parents_and_depths(const int32_t[::1] left_child):
+    """Return the parent of each node, -1 at the root, and the depth of each node."""
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     of_parent, of_depth = np.full(n, -1, dtype=np.int32), np.zeros(n, dtype=np.int32)
     cdef int32_t[::1] parent = of_parent, depth = of_depth
@@ -219,7 +230,8 @@ ctypedef fused sum_t:
     float64_t
 
 
-cdef inline float64_t _logarithm(float64_t evidence, bint is_small) noexcept nogil:
+cdef inline float64_t _to_log(float64_t evidence, bint is_small) noexcept nogil:
+    """Return the log of an evidence that is a plain number if `is_small`, and is already a log otherwise."""
     return log(evidence) if is_small else evidence
 
 
@@ -228,31 +240,36 @@ cdef struct LogPrior:
     float64_t prior, stops, splits
 
 
-cdef inline float64_t _over_prunings(
-    float64_t as_leaf, float64_t prior, int32_t few, const int32_t* n_rows, const float64_t* below, int32_t n_below,
-    LogPrior* last, float64_t* split
+cdef inline float64_t _evidence_over_prunings(
+    float64_t leaf_evidence, float64_t prior, int32_t max_tabled, const int32_t* n_rows,
+    const float64_t* child_evidence, int32_t n_node_rows, LogPrior* last, float64_t* split
 ) noexcept nogil:
     """Return the evidence of a node's rows over all prunings; write the posterior probability that it splits.
 
-    `as_leaf` is the evidence of the node as a leaf. `below` and `n_rows` point to its two children, which are adjacent.
+    `leaf_evidence` is the evidence of the node as a leaf. `child_evidence` and `n_rows` point to its two children,
+    which are adjacent. Each evidence is a logarithm if there are more than `max_tabled` rows.
     """
     cdef float64_t stops, splits
-    if n_below <= few:
-        stops = (1.0 - prior) * as_leaf
-        splits = prior * (below[0] * below[1])
+    if n_node_rows <= max_tabled:
+        stops = (1.0 - prior) * leaf_evidence
+        splits = prior * (child_evidence[0] * child_evidence[1])
         split[0] = splits / (stops + splits)
         return stops + splits
     if prior != last.prior:
         last.prior, last.stops, last.splits = prior, log1p(-prior), log(prior)
-    splits = last.splits + _logarithm(below[0], n_rows[0] <= few) + _logarithm(below[1], n_rows[1] <= few)
-    return weigh(last.stops + as_leaf, splits, split)
+    splits = last.splits + _to_log(child_evidence[0], n_rows[0] <= max_tabled)
+    splits += _to_log(child_evidence[1], n_rows[1] <= max_tabled)
+    return add_logs(last.stops + leaf_evidence, splits, split)
 
 
 cdef inline void _average_children(
     const float64_t* sum_above, const float64_t* value, float64_t stops, float64_t splits, float64_t* sum_below,
     const float64_t* values_below, value_t* averaged, Py_ssize_t n_values
 ) noexcept nogil:
-    """Add a node's contribution to the sum over its ancestors, and write the averages of its two children."""
+    """Write the averaged values of the two children of a node, and the sums over their ancestors.
+
+    `stops` and `splits` are the posterior probabilities that the node is a leaf, and that its children are reached.
+    """
     cdef Py_ssize_t k
     cdef float64_t inside
     for k in range(n_values):
@@ -266,7 +283,7 @@ def average_over_prunings(
     const int32_t[::1] inner, const int32_t[::1] left_child, const float64_t[::1] split, const float64_t[:, ::1] values,
     float64_t[::1] reached, value_t[:, ::1] averaged
 ):
-    """Write the mean of the values, (n_nodes, n_values), over all prunings.
+    """Write the posterior mean of the values, shape (n_nodes, n_values), over all prunings to `averaged`.
 
     At an inner node, the mean is taken as if the tree ended there. Each leaf has the average for the rows in it.
 
@@ -312,10 +329,10 @@ cdef extern from "posterior/evidence_loops.h":
     ctypedef struct dirichlet:
         Py_ssize_t n_classes
         float64_t alpha
-        uint32_t few
+        uint32_t max_tabled
         const float64_t* products
         const float64_t* products_of_sums
-        uint32_t n_known
+        uint32_t n_log_gammas
         const float64_t* log_gammas
         const float64_t* log_gammas_of_sums
     float64_t evidence_of_counts(
@@ -323,15 +340,22 @@ cdef extern from "posterior/evidence_loops.h":
     ) nogil
 
 
-cdef inline float64_t _evidence_of_targets(
+cdef inline float64_t _evidence_of_all_targets(
     const dirichlet* priors, Py_ssize_t n_targets, const uint32_t* counts, int32_t* n_rows, float64_t* values
 ) noexcept nogil:
+    """Return the evidence of a node's class counts, a product over targets; write its number of rows and values.
+
+    It is a logarithm if the node has more than `max_tabled` rows.
+    """
     cdef Py_ssize_t t, n_classes
     cdef float64_t evidence = 0.0, part
     for t in range(n_targets):
         n_classes = priors[t].n_classes
         part = evidence_of_counts(&priors[t], counts, n_classes, n_rows, values)
-        evidence = part if t == 0 else (evidence * part if n_rows[0] <= <int32_t> priors[t].few else evidence + part)
+        if t == 0:
+            evidence = part
+        else:
+            evidence = evidence * part if n_rows[0] <= <int32_t> priors[t].max_tabled else evidence + part
         counts += n_classes
         values += 1 if n_classes == 2 else n_classes
     return evidence
@@ -341,7 +365,7 @@ def class_posterior(
     nodes, const whole_t[:, ::1] leaves, list n_classes, float64_t alpha, tuple tables,
     const float64_t[:] split_prior
 ):
-    """Return the posterior split probabilities of inner nodes and the values of all nodes, given the leaf counts.
+    """Return the posterior split probabilities, values and evidence of nodes from the class counts of the leaves.
 
     Parameters
     ----------
@@ -354,8 +378,8 @@ def class_posterior(
     alpha : float
         Pseudo-count of the symmetric Dirichlet prior of the class probabilities.
     tables : tuple of two pairs (float64 array, list of one for each target)
-        Products alpha (alpha + 1) ... (alpha + i - 1) / scale^i for i = 0, 1, ..., few, and the inverse products for
-        n_classes * alpha (the scale cancels); then log gammas of alpha + i, and of n_classes * alpha + i.
+        Products alpha (alpha + 1) ... (alpha + i - 1) / scale^i for i = 0, 1, ..., max_tabled, and the inverse products
+        for n_classes * alpha (the scale cancels); then log gammas of alpha + i, and of n_classes * alpha + i.
     split_prior : float64 array of shape (n_nodes,)
         Prior probability that a node splits.
 
@@ -365,17 +389,17 @@ def class_posterior(
     values : float64 array of shape (n_nodes, n_values)
         Posterior mean probabilities of the second of two classes, or of each class if there are more.
     evidence : float64 array of shape (n_nodes,)
-        Evidence of the rows over all prunings, or its logarithm for nodes with more than `few` rows.
+        Evidence of the rows over all prunings, or its logarithm for nodes with more than `max_tabled` rows.
     """
     cdef const int32_t[::1] inner = nodes[0], left_child = nodes[1], leaf = nodes[2]
     cdef const float64_t[::1] products = tables[0], log_gammas = tables[2]
     cdef Py_ssize_t i, j, k, t, left, n = inner.shape[0] + leaf.shape[0], n_targets = len(n_classes)
     cdef Py_ssize_t n_counts = leaves.shape[0]
     cdef bint is_plain = n_targets == 1 and n_counts == 2
-    cdef float64_t as_leaf
+    cdef float64_t leaf_evidence
     cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
     cdef const float64_t[::1] of_sums
-    cdef uint32_t few = <uint32_t> products.shape[0] - 1
+    cdef uint32_t max_tabled = <uint32_t> products.shape[0] - 1
     split_, values_ = np.empty(inner.shape[0]), np.empty((n, sum(1 if c == 2 else c for c in n_classes)))
     evidence_ = np.empty(n)
     cdef float64_t[::1] split = split_, evidence = evidence_
@@ -386,8 +410,9 @@ def class_posterior(
     if priors == NULL:
         raise MemoryError("no memory for averaging trees")
     for t in range(n_targets):
-        priors[t].n_classes, priors[t].alpha, priors[t].few, priors[t].products = n_classes[t], alpha, few, &products[0]
-        priors[t].n_known, priors[t].log_gammas = <uint32_t> log_gammas.shape[0], &log_gammas[0]
+        priors[t].n_classes, priors[t].alpha = n_classes[t], alpha
+        priors[t].max_tabled, priors[t].products = max_tabled, &products[0]
+        priors[t].n_log_gammas, priors[t].log_gammas = <uint32_t> log_gammas.shape[0], &log_gammas[0]
         of_sums = tables[1][t]
         priors[t].products_of_sums = &of_sums[0]
         of_sums = tables[3][t]
@@ -401,17 +426,17 @@ def class_posterior(
             if is_plain:
                 evidence[i] = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
             else:
-                evidence[i] = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+                evidence[i] = _evidence_of_all_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
         for j in range(inner.shape[0] - 1, -1, -1):
             i, left = inner[j], left_child[j]
             for k in range(n_counts):
                 counts[i, k] = counts[left, k] + counts[left + 1, k]
             if is_plain:
-                as_leaf = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
+                leaf_evidence = evidence_of_counts(priors, &counts[i, 0], 2, &n_rows[i], &values[i, 0])
             else:
-                as_leaf = _evidence_of_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
-            evidence[i] = _over_prunings(
-                as_leaf, split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[j]
+                leaf_evidence = _evidence_of_all_targets(priors, n_targets, &counts[i, 0], &n_rows[i], &values[i, 0])
+            evidence[i] = _evidence_over_prunings(
+                leaf_evidence, split_prior[i], max_tabled, &n_rows[left], &evidence[left], n_rows[i], &last, &split[j]
             )
         free(priors)
     return split_, values_, evidence_
@@ -436,7 +461,7 @@ cdef extern from "posterior/evidence_loops.h":
     ) nogil
 
 
-cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
+cdef inline float64_t _integer_power(float64_t x, uint32_t n) noexcept nogil:
     """Return x to the power of n."""
     cdef float64_t power = 1.0
     while n > 0:
@@ -447,7 +472,7 @@ cdef inline float64_t _power(float64_t x, uint32_t n) noexcept nogil:
     return power
 
 
-cdef void _sums_of_branches(
+cdef void _sum_branches(
     const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[:, ::1] leaves,
     Py_ssize_t t, int32_t[::1] n_rows, float64_t[:, ::1] sums
 ) noexcept nogil:
@@ -469,10 +494,11 @@ cdef void _sums_of_branches(
 
 
 def number_posterior(
-    nodes, const value_t[:, ::1] leaves, const float64_t[::1] location, const float64_t[::1] rate, tuple worth,
-    const float64_t[::1] factors, const float64_t[::1] log_factors, const float64_t[:] split_prior
+    nodes, const value_t[:, ::1] leaves, const float64_t[::1] location, const float64_t[::1] rate,
+    tuple weight_and_shape, const float64_t[::1] factors, const float64_t[::1] log_factors,
+    const float64_t[:] split_prior
 ):
-    """Return the posterior for regression: normal targets with a normal-inverse-gamma prior of mean and variance.
+    """Return the split posterior, values and evidence of nodes for normal targets with a normal-inverse-gamma prior.
 
     See `class_posterior` for `nodes` and the results.
 
@@ -482,9 +508,9 @@ def number_posterior(
         Sums of 1, of the targets minus their location, and of the squares of these differences.
     location, rate : float64 arrays of shape (n_targets,)
         Prior mean, and rate of the prior of the precision.
-    worth : (float, float)
+    weight_and_shape : (float, float)
         The weight of the prior mean in rows, and the shape of the prior of the precision.
-    factors : float64 array of shape (few + 1,)
+    factors : float64 array of shape (max_tabled + 1,)
         gamma(shape + i / 2) / gamma(shape) sqrt(weight / (weight + i)) for i = 0, 1, ... rows. The evidence omits the
         factor (2 pi rate)^(-1/2) of each row and target, because it is equal for all prunings.
     log_factors : float64 array
@@ -493,9 +519,9 @@ def number_posterior(
         Prior probability that a node splits, (n_nodes,).
     """
     cdef const int32_t[::1] inner = nodes[0], left_child = nodes[1], leaf = nodes[2]
-    cdef float64_t weight = worth[0], shape = worth[1]
+    cdef float64_t weight = weight_and_shape[0], shape = weight_and_shape[1]
     cdef Py_ssize_t i, b, t, left, block, begin, end, n = inner.shape[0] + leaf.shape[0], n_targets = location.shape[0]
-    cdef uint32_t total, few = <uint32_t> factors.shape[0] - 1, exponent, twice = <uint32_t> (2 * shape)
+    cdef uint32_t total, max_tabled = <uint32_t> factors.shape[0] - 1, exponent, twice = <uint32_t> (2 * shape)
     cdef bint is_half = 0.5 * twice == shape
     cdef float64_t part
     cdef LogPrior last = LogPrior(-1.0, 0.0, 0.0)
@@ -503,41 +529,42 @@ def number_posterior(
     cdef int32_t[::1] n_rows = np.empty(n, dtype=np.int32)
     cdef float64_t[::1] split = split_, evidence = evidence_
     cdef float64_t[:, ::1] values = values_, sums = np.empty((2, n)), work = np.empty((3, BLOCK))
-    cdef node_spreads of_block = node_spreads(&work[0, 0], &work[1, 0], &work[2, 0])
+    cdef node_spreads block_spreads = node_spreads(&work[0, 0], &work[1, 0], &work[2, 0])
     with nogil:
         for t in range(n_targets):
-            _sums_of_branches(inner, left_child, leaf, leaves, t, n_rows, sums)
+            _sum_branches(inner, left_child, leaf, leaves, t, n_rows, sums)
             # Blocks of nodes fit into the cache.
             for block in range((n + BLOCK - 1) // BLOCK):
                 begin, end = block * BLOCK, min((block + 1) * BLOCK, n)
                 spreads(
                     node_sums(&n_rows[begin], &sums[0, begin], &sums[1, begin]), weight, 0.5 / rate[t],
-                    <int32_t> twice, of_block, end - begin,
+                    <int32_t> twice, block_spreads, end - begin,
                 )
                 for i in range(begin, end):
                     b = i - begin
-                    values[i, t] = location[t] + of_block.mean[b]
+                    values[i, t] = location[t] + block_spreads.mean[b]
                     total, exponent = <uint32_t> n_rows[i], twice + <uint32_t> n_rows[i]
-                    if total > few:
+                    if total > max_tabled:
                         if total < log_factors.shape[0]:
                             part = log_factors[total]
                         else:
                             part = lgamma(shape + 0.5 * total) - lgamma(shape) + 0.5 * log(weight / (weight + total))
-                        part -= (shape + 0.5 * total) * log(of_block.ratio[b])
+                        part -= (shape + 0.5 * total) * log(block_spreads.ratio[b])
                         evidence[i] = part if t == 0 else evidence[i] + part
                         continue
                     part = factors[total]
                     if not is_half:
-                        part *= exp((-shape - 0.5 * total) * log(of_block.ratio[b]))
+                        part *= exp((-shape - 0.5 * total) * log(block_spreads.ratio[b]))
                     else:
-                        part *= of_block.power[b]
+                        part *= block_spreads.power[b]
                         if exponent >> EXPONENT_BITS:
-                            part *= _power(1.0 / of_block.ratio[b], (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1))
+                            exponent = (exponent >> EXPONENT_BITS) << (EXPONENT_BITS - 1)
+                            part *= _integer_power(1.0 / block_spreads.ratio[b], exponent)
                     evidence[i] = part if t == 0 else evidence[i] * part
         for b in range(inner.shape[0] - 1, -1, -1):
             i, left = inner[b], left_child[b]
-            evidence[i] = _over_prunings(
-                evidence[i], split_prior[i], few, &n_rows[left], &evidence[left], n_rows[i], &last, &split[b]
+            evidence[i] = _evidence_over_prunings(
+                evidence[i], split_prior[i], max_tabled, &n_rows[left], &evidence[left], n_rows[i], &last, &split[b]
             )
     return split_, values_, evidence_
 
@@ -561,11 +588,11 @@ def count_classes(
                 counts[0, j] = <count_t> (weight[leaf[j]] - counts[1, j])
 
 
-def add_up_numbers(
+def sum_number_statistics(
     const int32_t[::1] leaf, const value_t[:, ::1] mean, const float64_t[:, ::1] squares, const float32_t[::1] weight,
     const float64_t[::1] location, sum_t[:, ::1] sums
 ):
-    """Write the sums of 1, z and z^2 in the leaves, (1 + 2 * n_targets, n_leaves), where z is target minus location.
+    """Write the sums of 1, z and z^2 in the leaves, (1 + 2 * n_targets, n_leaves); z is target minus location.
 
     They are derived from the nodes' weights, means, and sums of squared differences from the mean. Return the largest
     absolute value of each row.

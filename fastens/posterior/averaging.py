@@ -17,7 +17,7 @@ from fastens.engine.trees.neighbours import sum_up
 from fastens.engine.trees.trees import MeasuredTree, Tree
 from fastens.engine.whole import are_whole
 from fastens.posterior import averages as kernel
-from fastens.posterior.averages import add_up_numbers, average_over_prunings, count_classes
+from fastens.posterior.averages import average_over_prunings, count_classes, sum_number_statistics
 from fastens.posterior.leaf_priors import ClassPrior, LeafPrior, Nodes, NumberPrior, RatePrior
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ class Prunings:
         stops, splits = log1p(-np.asarray(split_prior)), log(split_prior)
         n_nodes = len(log_evidence)
         self._terms = (log_evidence, *(np.full(n_nodes, term) if term.ndim == 0 else term for term in (stops, splits)))
-        self.log_evidence, self.split = kernel.average(self.left_child, *self._terms)
+        self.log_evidence, self.split = kernel.sum_over_prunings(self.left_child, *self._terms)
 
     @cached_property
     def reach(self) -> Array:
         """Posterior probability that all ancestors of a node split."""
-        return kernel.reach(self.left_child, self.split)
+        return kernel.reach_probabilities(self.left_child, self.split)
 
     @property
     def stop(self) -> Array:
@@ -74,22 +74,22 @@ class Prunings:
         return self.reach * (1.0 - self.split)
 
     def average(self, values: Array) -> Array:
-        """Return the mean prediction over all prunings, given what each node predicts as a leaf, (n_values, n_nodes).
+        """Return the posterior mean of the values, (n_values, n_nodes), that each node predicts as a leaf.
 
         At inner nodes, it is the mean as if the tree ended there.
         """
-        means = kernel.spread(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
+        means = kernel.mean_over_prunings(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
         # Clipped so that rounding cannot exceed the range of the values: probabilities stay within [0, 1].
         return np.clip(means, values.min(axis=1, keepdims=True), values.max(axis=1, keepdims=True))
 
     def map_leaves(self) -> NDArray[np.bool_]:
-        """Return a mask of the leaves, if reached, of the most probable pruning; ties favour the smaller one."""
-        return kernel.best(self.left_child, *self._terms)[1].astype(bool)
+        """Return a mask of the leaves of the most probable pruning, shape (n_nodes,); ties favour the smaller one."""
+        return kernel.find_best_pruning(self.left_child, *self._terms)[1].astype(bool)
 
     @property
     def map_log_joint(self) -> float:
         """Log of the joint probability of the most probable pruning and the rows."""
-        return float(kernel.best(self.left_child, *self._terms)[0][0])
+        return float(kernel.find_best_pruning(self.left_child, *self._terms)[0][0])
 
     def draw_leaves(self, random: np.random.Generator) -> NDArray[np.bool_]:
         """Draw a pruning from the posterior; return a mask of nodes that are leaves if they are reached."""
@@ -97,30 +97,32 @@ class Prunings:
 
     def expected_leaves(self) -> float:
         """Return the posterior mean of the number of leaves."""
-        return float(kernel.expected_shape(self.left_child, self.split)[0][0])
+        return float(kernel.expected_leaves_and_entropy(self.left_child, self.split)[0][0])
 
     def entropy(self) -> float:
         """Return the entropy of the posterior in nats."""
-        return float(kernel.expected_shape(self.left_child, self.split)[1][0])
+        return float(kernel.expected_leaves_and_entropy(self.left_child, self.split)[1][0])
 
     def use_of_features(self, feature: NDArray[np.int32], n_features: int) -> Array:
         """Return the posterior probability that a pruning splits on each feature, (n_features,)."""
         probabilities = np.zeros(n_features)
-        for wanted in np.unique(feature[feature >= 0]).tolist():
-            probabilities[wanted] = 1.0 - kernel.unused(self.left_child, feature, self.split, wanted)
+        for used_feature in np.unique(feature[feature >= 0]).tolist():
+            probabilities[used_feature] = 1.0 - kernel.unused_probability(
+                self.left_child, feature, self.split, used_feature
+            )
         return probabilities
 
     def nodes_of(self, is_leaf: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Return for each node the leaf that its rows fall into in a pruning."""
+        """Return the leaf that the rows of each node fall into, shape (n_nodes,), if `is_leaf` masks the leaves."""
         return kernel.leaf_above(self.left_child, np.ascontiguousarray(is_leaf).view(np.uint8))
 
     @cached_property
     def parent(self) -> NDArray[np.int32]:
         """Parent of each node, -1 at the root."""
-        return kernel.parents(self.left_child)[0]
+        return kernel.parents_and_depths(self.left_child)[0]
 
     def draw_nodes(self, leaf: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.integer]:
-        """Draw a pruning for each row and return the leaf that the row falls into, given its leaf in the whole tree."""
+        """Draw a pruning for each row and return the node where the row ends, given its leaf in the unpruned tree."""
         # The probability of reaching a node decreases along the path, so one uniform number decides where it ends.
         uniform = 1.0 - random.random(len(leaf))
         node = np.array(leaf)
@@ -130,8 +132,8 @@ class Prunings:
 
 
 def depths(left_child: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the depth of each node."""
-    return kernel.parents(np.ascontiguousarray(left_child))[1]
+    """Return the depth of each node, shape (n_nodes,)."""
+    return kernel.parents_and_depths(np.ascontiguousarray(left_child))[1]
 
 
 SEARCH, STRICT, FEATURES = "search", "strict", "features"
@@ -150,29 +152,32 @@ class NodeSearch:
     odds: ClassVar[float] = 5.0
 
     def n_splits(self, tree: Tree) -> Array:
-        """Return the number of equally likely candidate splits of each node, (n_nodes,); leaves are ignored."""
+        """Return the number of candidate splits of each node of `tree`, shape (n_nodes,); ignore leaves."""
         return self.of_node
 
 
-def n_splits_of(
+def count_candidate_splits(
     tree: SearchedTree, n_features: int, features_per_split: int | None, *, random_thresholds: bool
 ) -> Array:
     """Return the number of candidate splits of each node of a tree, (n_nodes,); 1 at leaves.
 
     A feature with g distinct values in a node has g - 1 thresholds, or 2^(g - 1) - 1 partitions if it is categorical.
     """
-    looked_at = n_features if features_per_split is None else min(features_per_split, n_features)
-    n_usable = np.clip(tree.n_usable, 1, looked_at).astype(np.float64)
+    n_evaluated = n_features if features_per_split is None else min(features_per_split, n_features)
+    n_usable = np.clip(tree.n_usable, 1, n_evaluated).astype(np.float64)
     if random_thresholds:
         return n_usable
-    n_places = np.maximum(tree.n_groups - 1.0, 1.0)
-    return n_usable * _n_ways(n_places, tree)
+    n_cuts = np.maximum(tree.n_groups - 1.0, 1.0)
+    return n_usable * _count_feature_splits(n_cuts, tree)
 
 
-def _n_ways(n_places: Array, tree: Tree) -> Array:
-    """Return the number of splits of a feature from its number of thresholds, or of categories minus 1."""
-    n_sets = np.exp2(np.minimum(n_places, _MAX_BITS)) - 1.0
-    return np.where(tree.category_set >= 0, n_sets, n_places)
+def _count_feature_splits(n_cuts: Array, tree: Tree) -> Array:
+    """Return the number of splits of the feature of each node, shape (n_nodes,).
+
+    `n_cuts` is its number of thresholds, or of categories minus 1, whose partitions are counted.
+    """
+    n_partitions = np.exp2(np.minimum(n_cuts, _MAX_BITS)) - 1.0
+    return np.where(tree.category_set >= 0, n_partitions, n_cuts)
 
 
 @dataclass(frozen=True)
@@ -188,16 +193,16 @@ class TableSearch:
     @property
     def n_features(self) -> int:
         """Number of features with at least one possible split, at least 1."""
-        return n_splittable(self.n_thresholds)
+        return count_splittable_features(self.n_thresholds)
 
     def n_splits(self, tree: Tree) -> Array:
         """Return the number of candidate splits; n rows have at most n - 1 thresholds and at most n categories."""
-        looked_at = self.n_features if self.features_per_split is None else self.features_per_split
-        most = min(looked_at, self.n_features)
+        n_evaluated = self.n_features if self.features_per_split is None else self.features_per_split
+        max_evaluated = min(n_evaluated, self.n_features)
         if self.random_thresholds:
-            return np.full(tree.n_nodes, float(most))
-        n_places = np.maximum(np.minimum(self.n_thresholds[tree.feature], tree.weight - 1.0), 1.0)
-        return most * _n_ways(n_places, tree)
+            return np.full(tree.n_nodes, float(max_evaluated))
+        n_cuts = np.maximum(np.minimum(self.n_thresholds[tree.feature], tree.weight - 1.0), 1.0)
+        return max_evaluated * _count_feature_splits(n_cuts, tree)
 
 
 SearchCost = NodeSearch | TableSearch
@@ -208,7 +213,7 @@ def thresholds_of_features(n_codes: NDArray[Any]) -> Array:
     return np.maximum(np.asarray(n_codes, dtype=np.float64) - 2, 0.0)
 
 
-def n_splittable(n_thresholds: Array) -> int:
+def count_splittable_features(n_thresholds: Array) -> int:
     """Return the number of features with at least one threshold, at least 1."""
     return max(1, int(np.count_nonzero(n_thresholds > 0)))
 
@@ -284,19 +289,22 @@ class PruningPrior:
         return Prunings(tree.left_child, log_evidence, split)
 
     def averaged(self, tree: Tree, nodes: Nodes, leaves: Sequence[NDArray[Any]]) -> NDArray[np.floating]:
-        """Return the tree's values averaged over all prunings, in the dtype of its values.
+        """Return the values of a tree averaged over all prunings, in the shape and dtype of its values.
 
         `leaves` holds statistics of the leaves, (n_statistics, n_leaves): either of all rows, or first of the rows that
         the tree was grown on and then of the rows used as evidence.
         """
-        quick = self._averaged_quickly(tree, nodes, leaves[0]) if len(leaves) == 1 and self.temperature == 1 else None
+        quick = (
+            self._average_with_tables(tree, nodes, leaves[0]) if len(leaves) == 1 and self.temperature == 1 else None
+        )
         if quick is not None:
             return quick
         statistics, before = together([of_all_nodes(tree, part) for part in leaves])
         averaged = self.posterior(tree, statistics, before).average(self.leaves.values(statistics))
         return np.ascontiguousarray(averaged.T, dtype=tree.value.dtype)
 
-    def _averaged_quickly(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
+    def _average_with_tables(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
+        """Return the values averaged over all prunings by the fast path of the leaf prior, or None without one."""
         split = np.broadcast_to(split_probability(self.split, tree, self.cost), tree.n_nodes)
         posterior = self.leaves.posterior(nodes, leaves, split)
         if posterior is None:
@@ -323,7 +331,7 @@ class TreeRows:
 
 
 def nodes_of(tree: Tree) -> Nodes:
-    """Return the inner nodes and the leaves of a tree."""
+    """Return the indices of the inner nodes, of their left children, and of the leaves of a tree."""
     inner = np.flatnonzero(tree.left_child).astype(np.int32)
     return Nodes(inner, tree.left_child[inner], np.flatnonzero(tree.left_child == 0).astype(np.int32))
 
@@ -337,8 +345,8 @@ def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> 
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
     of_leaves = weight[leaf]
     largest = int(of_leaves.max())
-    kind = np.min_scalar_type(largest) if largest < 2**32 and are_whole(of_leaves) else np.dtype(np.float64)
-    counts = np.empty((sum(prior.n_classes), tree.n_leaves), dtype=kind)
+    dtype_of_counts = np.min_scalar_type(largest) if largest < 2**32 and are_whole(of_leaves) else np.dtype(np.float64)
+    counts = np.empty((sum(prior.n_classes), tree.n_leaves), dtype=dtype_of_counts)
     row = column = 0
     for n in prior.n_classes:
         width = 1 if n == 2 else n
@@ -348,7 +356,7 @@ def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> 
 
 
 def rate_statistics(tree: Tree, leaf: NDArray[np.int32]) -> Array:
-    """Return weights and sums of counts in the leaves from the means of a tree; sums of log y! are omitted (0)."""
+    """Return the statistics (1, y, log y!) of the leaves, (n_statistics, n_leaves), with sums of log y! omitted (0)."""
     weight = tree.weight[leaf].astype(np.float64)
     return np.concatenate([weight[None], tree.value[leaf].T * weight, np.zeros((1, len(weight)))])
 
@@ -358,14 +366,14 @@ def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: Number
     weight, value = np.ascontiguousarray(tree.weight, dtype=np.float32), np.ascontiguousarray(tree.value)
     for kind in (np.float32, np.float64):
         sums = np.empty((1 + 2 * len(prior.location), tree.n_leaves), dtype=kind)
-        sizes = add_up_numbers(leaf, value, tree.squares, weight, prior.location, sums)
-        if _fit_float32(sizes):
+        sizes = sum_number_statistics(leaf, value, tree.squares, weight, prior.location, sums)
+        if _fits_float32(sizes):
             break
     return sums
 
 
 def compact(statistics: NDArray[Any]) -> NDArray[Any]:
-    """Compress statistics: integers to the smallest type that holds them, others to float32 if its range suffices."""
+    """Return statistics in the smallest type that holds them: an unsigned integer, else float32, else float64."""
     if statistics.dtype != np.float64:
         return statistics
     largest = statistics.max(initial=0)
@@ -373,11 +381,12 @@ def compact(statistics: NDArray[Any]) -> NDArray[Any]:
         whole = statistics.astype(np.min_scalar_type(int(largest)))
         if (whole == statistics).all():
             return whole
-    fits = _fit_float32(np.abs(statistics).max(axis=1, initial=0))
+    fits = _fits_float32(np.abs(statistics).max(axis=1, initial=0))
     return statistics.astype(np.float32 if fits else np.float64)
 
 
-def _fit_float32(sizes: Array) -> bool:
+def _fits_float32(sizes: Array) -> bool:
+    """Return True if numbers of these magnitudes are in the range of float32."""
     return bool(((sizes == 0) | ((sizes > 1e-30) & (sizes < 1e38))).all())
 
 
@@ -416,13 +425,17 @@ class TreeAverager:
         if scale != 1:
             statistics[0] = statistics[0] * scale
         # The statistics are stored so that `reweight` can evaluate another prior later.
-        self._of_trees[number] = kept = [compact(part) for part in statistics]
+        self._of_trees[number] = compact_leaves = [compact(part) for part in statistics]
         plain = {field.name: getattr(tree, field.name) for field in fields(Tree)}
-        return Tree(**plain | {"value": self.prior.averaged(tree, nodes, kept)})
+        return Tree(**plain | {"value": self.prior.averaged(tree, nodes, compact_leaves)})
 
     def _statistics(
         self, tree: Tree, leaf: NDArray[np.int32], grown: Array | None, left_out: Array | None
     ) -> list[NDArray[Any]]:
+        """Return the statistics of the leaves, (n_statistics, n_leaves), for each set of rows.
+
+        They are derived from the tree's nodes, or computed from rows with the weights `grown` and `left_out`.
+        """
         leaves = self.prior.leaves
         if self._rows is not None:
             weights = (grown,) if left_out is None else (grown, left_out)
@@ -436,14 +449,14 @@ class TreeAverager:
         return [number_statistics(tree, leaf, leaves)]
 
     def statistics(self, first: int, last: int) -> list[NDArray[Any]]:
-        """Return the leaf statistics of a range of trees, concatenated: one array for each set of rows."""
+        """Return the leaf statistics of trees `first` to `last` - 1, concatenated: an array for each set of rows."""
         parts = [self._of_trees[number] for number in range(first, last)]
         return [np.concatenate(part, axis=1) for part in zip(*parts, strict=True)]
 
 
 def together(statistics: list[Array]) -> tuple[Array, Array | None]:
-    """Return the statistics of all rows and of the rows that are not evidence, from [all] or [grown, left out]."""
+    """Return the statistics of all rows, and of growing rows or None, from [all] or [growing rows, evidence rows]."""
     if len(statistics) == 1:
         return statistics[0], None
-    grown, left_out = statistics
-    return grown + left_out, grown
+    growing, evidence = statistics
+    return growing + evidence, growing

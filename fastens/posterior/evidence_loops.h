@@ -14,22 +14,22 @@
 typedef struct {
     ptrdiff_t n_classes;
     double alpha;
-    uint32_t few;
-    const double* products;           /* products of 0, 1, ..., few factors alpha, alpha + 1, ..., scaled down */
+    uint32_t max_tabled;
+    const double* products;           /* products of 0, 1, ..., max_tabled factors alpha, alpha + 1, ..., scaled down */
     const double* products_of_sums;   /* inverses of the products for n_classes * alpha */
-    uint32_t n_known;
-    const double* log_gammas;         /* log gamma of alpha + i, for i < n_known */
+    uint32_t n_log_gammas;
+    const double* log_gammas;         /* log gamma of alpha + i, for i < n_log_gammas */
     const double* log_gammas_of_sums; /* log gamma of n_classes * alpha + i */
 } dirichlet;
 
 /* Return the log gamma of first + i, from the table if i is in its range. */
-FASTENS_INLINE double log_gamma(const double* table, uint32_t n_known, double first, uint32_t i)
+FASTENS_INLINE double log_gamma(const double* table, uint32_t n_log_gammas, double first, uint32_t i)
 {
-    return i < n_known ? table[i] : exact_lgamma(first + i);
+    return i < n_log_gammas ? table[i] : exact_lgamma(first + i);
 }
 
 /* Write the number of rows and the values of a node, and return its evidence, or its logarithm if there are more than
- * `few` rows. */
+ * `max_tabled` rows. */
 FASTENS_INLINE double evidence_of_counts(
     const dirichlet* prior, const uint32_t* counts, ptrdiff_t n_classes, int32_t* n_rows, double* values)
 {
@@ -42,17 +42,17 @@ FASTENS_INLINE double evidence_of_counts(
     for (ptrdiff_t k = first; k < n_classes; k++)
         values[k - first] = (counts[k] + prior->alpha) * share;
     *n_rows = (int32_t)total;
-    double found;
-    if (total <= prior->few) {
-        found = prior->products_of_sums[total];
+    double result;
+    if (total <= prior->max_tabled) {
+        result = prior->products_of_sums[total];
         for (ptrdiff_t k = 0; k < n_classes; k++)
-            found *= prior->products[counts[k]];
+            result *= prior->products[counts[k]];
     } else {
-        found = prior->log_gammas_of_sums[0] - log_gamma(prior->log_gammas_of_sums, prior->n_known, of_all, total);
+        result = prior->log_gammas_of_sums[0] - log_gamma(prior->log_gammas_of_sums, prior->n_log_gammas, of_all, total);
         for (ptrdiff_t k = 0; k < n_classes; k++)
-            found += log_gamma(prior->log_gammas, prior->n_known, prior->alpha, counts[k]) - prior->log_gammas[0];
+            result += log_gamma(prior->log_gammas, prior->n_log_gammas, prior->alpha, counts[k]) - prior->log_gammas[0];
     }
-    return found;
+    return result;
 }
 
 /* For each node, the number of rows and the sums of z and z^2. */
@@ -81,18 +81,18 @@ FASTENS_INLINE void spreads_loop(
         const double middle = sums.first[i] / (weight + sums.n_rows[i]);
         const double squares = sums.second[i] - sums.first[i] * middle;
         const double ratio = 1.0 + (squares > 0.0 ? squares : 0.0) * half;
-        double x = sqrt(1.0 / ratio), found = exponent & 1 ? x : 1.0;
+        double x = sqrt(1.0 / ratio), result = exponent & 1 ? x : 1.0;
         x *= x;
-        found *= exponent & 2 ? x : 1.0;
+        result *= exponent & 2 ? x : 1.0;
         x *= x;
-        found *= exponent & 4 ? x : 1.0;
+        result *= exponent & 4 ? x : 1.0;
         x *= x;
-        found *= exponent & 8 ? x : 1.0;
+        result *= exponent & 8 ? x : 1.0;
         x *= x;
-        found *= exponent & 16 ? x : 1.0;
+        result *= exponent & 16 ? x : 1.0;
         out.mean[i] = middle;
         out.ratio[i] = ratio;
-        out.power[i] = found;
+        out.power[i] = result;
     }
 }
 

@@ -52,20 +52,26 @@ class NodePosterior(NamedTuple):
     work: Array  # workspace, (n_nodes,)
 
 
-def _few(log_range: Array) -> int:
-    """Return the maximum number of rows whose evidence is safe from overflow, given bounds of its logarithm by rows."""
+def _max_safe_rows(log_range: Array) -> int:
+    """Return the maximum number of rows whose evidence cannot overflow; `log_range[n]` bounds its log for n rows."""
     return int(np.searchsorted(log_range > _LARGEST_LOG, True)) - 1
 
 
 @cache
 def _log_gammas(alpha: float, step: float = 1.0) -> Array:
+    """Return a read-only table of the log gamma of alpha, alpha + step, alpha + 2 step, ..., shape (_TABLE,)."""
     table = gammaln(alpha + step * np.arange(_TABLE))
     table.flags.writeable = False
     return table
 
 
 @cache
-def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float) -> int:
+def _max_safe_class_rows(alpha: float, n_classes: tuple[int, ...], max_split: float) -> int:
+    """Return the maximum number of rows whose evidence under a symmetric Dirichlet prior cannot overflow.
+
+    `n_classes` has the number of classes of each target, and `max_split` is the largest prior split probability.
+    """
+
     def largest(first: float, signs: Array) -> Array:
         """Return the running maximum of the signed logarithms of products of 0, 1, ... factors."""
         logs = np.concatenate([[0.0], np.cumsum(log((first + np.arange(_MAX_TABLED_ROWS)) / _SCALE))])
@@ -74,21 +80,22 @@ def _few_of_classes(alpha: float, n_classes: tuple[int, ...], most_split: float)
     # In the worst case, the product of one class is large and all others are small.
     both, small = np.array([-1.0, 1.0]), np.array([-1.0])
     rows = np.arange(_MAX_TABLED_ROWS + 1)
-    most = np.full(len(rows), -log1p(-most_split))
+    most = np.full(len(rows), -log1p(-max_split))
     for n in n_classes:
         by_rows = rows * log(_SCALE) + np.minimum(rows, n) * max(-log(alpha), 0.0)
         most += largest(n * alpha, both) + largest(alpha, both) + np.minimum(n * largest(alpha, small), by_rows)
-    return _few(most)
+    return _max_safe_rows(most)
 
 
 @cache
 def _products(first: float, n: int) -> Array:
-    """Return the products of 0, 1, ..., n factors first, first + 1, ..., each scaled down to delay overflow."""
+    """Return the scaled products of the first 0, 1, ..., n of the factors first, first + 1, ..., shape (n + 1,)."""
     return np.concatenate([[1.0], np.cumprod((first + np.arange(n)) / _SCALE)])
 
 
 @cache
 def _inverse_products(first: float, n: int) -> Array:
+    """Return the inverses of `_products(first, n)`, shape (n + 1,)."""
     return 1 / _products(first, n)
 
 
@@ -100,27 +107,29 @@ class ClassPrior:
     n_classes: tuple[int, ...]  # number of classes of each target
 
     def statistics(self, y: Array) -> Array:
-        """Return the one-hot encoding of each row's class."""
+        """Return the one-hot encoding of the class codes `y` of each target, shape (sum of n_classes, n_rows)."""
         columns = y.reshape(len(y), -1).T
         return np.concatenate(
             [(column == np.arange(n)[:, None]) for column, n in zip(columns, self.n_classes, strict=True)]
         ).astype(np.float64)
 
-    def _by_target(self, statistics: Array) -> list[Array]:
+    def _split_targets(self, statistics: Array) -> list[Array]:
+        """Split statistics into one array of class weights, (n_classes, n_nodes), for each target."""
         return np.split(statistics, np.cumsum(self.n_classes)[:-1])
 
     def log_evidence(self, statistics: Array) -> Array:
-        """Return the log marginal likelihood of the classes of each node's rows in sequence (Buntine 1992, eq. 1)."""
+        """Return the log marginal likelihood of the classes of the rows of each node, shape (n_nodes,)."""
         parts = [
-            dirichlet_evidence(counts, self._alphas(len(counts)), *self._tables(len(counts)))
-            for counts in self._by_target(np.ascontiguousarray(statistics))
+            dirichlet_evidence(counts, self._alphas(len(counts)), *self._log_gamma_tables(len(counts)))
+            for counts in self._split_targets(np.ascontiguousarray(statistics))
         ]
         return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
 
     def _alphas(self, n_classes: int) -> Array:
+        """Return the pseudo-count of each class of a target, shape (n_classes,)."""
         return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), n_classes)
 
-    def _tables(self, n_classes: int) -> tuple[Array, Array]:
+    def _log_gamma_tables(self, n_classes: int) -> tuple[Array, Array]:
         """Return tables of the log gamma of each alpha plus 0, 1, ... and of their sum plus 0, 1, ..."""
         if isinstance(self.alpha, tuple):
             steps = np.arange(_SMALL_TABLE)
@@ -129,28 +138,30 @@ class ClassPrior:
         return of_one, _log_gammas(n_classes * self.alpha)
 
     def values(self, statistics: Array) -> Array:
-        """Return the posterior mean probabilities, in the layout of tree values."""
-        return self._as_values([self._shares(counts) for counts in self._by_target(statistics)])
+        """Return the posterior mean probabilities of each node, (n_values, n_nodes), in the layout of tree values."""
+        return self._to_tree_values([self._mean_probabilities(counts) for counts in self._split_targets(statistics)])
 
-    def _shares(self, counts: Array) -> Array:
+    def _mean_probabilities(self, counts: Array) -> Array:
+        """Return the posterior mean probabilities of the classes of a target, shape (n_classes, n_nodes)."""
         alphas = self._alphas(len(counts))
         return (counts + alphas[:, None]) * (1.0 / sum(counts, start=sum_in_order(alphas)))
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """Return the posterior by tables of products and of log gammas, given the prior split probabilities of nodes.
+        """Return the posterior of all nodes from the class counts of the leaves, or None without a fast path.
 
-        This fast path needs integer weights, a number of rows that fits 32 bits, and equal alphas of all classes;
-        otherwise it returns None.
+        `leaves` has the shape (sum of n_classes, n_leaves), and `split` the prior split probability of each node.
+
+        This fast path needs integer weights, a number of rows that fits 32 bits, and equal alphas of all classes.
         """
         if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple) or min(self.n_classes) == 1:
             return None
         if leaves.sum(dtype=np.float64) >= _MAX_ROWS:
             return None
         alpha, n_classes = self.alpha, self.n_classes
-        few = _few_of_classes(alpha, n_classes, float(split.max()))
+        max_rows = _max_safe_class_rows(alpha, n_classes, float(split.max()))
         tables = (
-            _products(alpha, few),
-            [_inverse_products(n * alpha, few) for n in n_classes],
+            _products(alpha, max_rows),
+            [_inverse_products(n * alpha, max_rows) for n in n_classes],
             _log_gammas(alpha),
             [_log_gammas(n * alpha) for n in n_classes],
         )
@@ -158,27 +169,30 @@ class ClassPrior:
         return NodePosterior(*class_posterior(nodes, leaves, list(n_classes), alpha, tables, split))
 
     @staticmethod
-    def _as_values(parts: list[Array]) -> Array:
+    def _to_tree_values(parts: list[Array]) -> Array:
+        """Join class probabilities of all targets; binary targets keep the second class, single classes become 0."""
         # Trees hold the probability of the second class, which is 0 for a single class, or of each of several classes.
         return np.concatenate([part[1:] if len(part) == 2 else part * (len(part) > 1) for part in parts])
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
-        """Draw probabilities from the posterior."""
-        parts = self._by_target(statistics)
+        """Draw class probabilities of each node from the posterior, shape (n_values, n_nodes), as trees store them."""
+        parts = self._split_targets(statistics)
         gammas = [random.standard_gamma(counts + self._alphas(len(counts))[:, None]) for counts in parts]
         # With small parameters, all gamma variates may underflow to 0.
-        return self._as_values([np.maximum(part, 1e-300) / np.maximum(part, 1e-300).sum(axis=0) for part in gammas])
+        return self._to_tree_values(
+            [np.maximum(part, 1e-300) / np.maximum(part, 1e-300).sum(axis=0) for part in gammas]
+        )
 
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Return the posterior (beta) distribution function of a class's probability."""
-        return betainc(*self._beta(statistics, column), x)
+        """Return P(probability of class `column` <= x) in each node under its beta posterior; ignore `of_target`."""
+        return betainc(*self._beta_parameters(statistics, column), x)
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Return the posterior (beta) quantile of a class's probability."""
-        return betaincinv(*self._beta(statistics, column), level)
+        """Return the posterior quantile of the probability of class `column` in each node; ignore `of_target`."""
+        return betaincinv(*self._beta_parameters(statistics, column), level)
 
-    def _beta(self, counts: Array, column: int) -> tuple[Array, Array]:
-        """Return the parameters of the beta posterior of one class's probability."""
+    def _beta_parameters(self, counts: Array, column: int) -> tuple[Array, Array]:
+        """Return both parameters of the beta posterior of the probability of class `column`, shape (n_nodes,) each."""
         alphas = self._alphas(len(counts))
         first, total = counts[column] + alphas[column], counts.sum(axis=0) + alphas.sum()
         scale = np.minimum(1.0, _MANY / total)
@@ -189,7 +203,7 @@ class ClassPrior:
 
 @cache
 def _log_factors(shape: float, weight: float) -> Array:
-    """Return the log factors of the evidence of 0, 1, ... numbers that do not depend on their values."""
+    """Return the log of the evidence factor of 0, 1, ... rows that is independent of the targets, shape (_TABLE,)."""
     return _log_gammas(shape, 0.5) - gammaln(shape) + 0.5 * log(weight / (weight + np.arange(_TABLE)))
 
 
@@ -207,45 +221,47 @@ class NumberPrior:
     scale: float  # prior variance (b / a) in units of `variance`
 
     def statistics(self, y: Array) -> Array:
-        """Return 1, z and z^2 of each row."""
+        """Return 1, z and z^2 of each row, shape (1 + 2 * n_targets, n_rows), where z is target minus `location`."""
         z = y.reshape(len(y), -1).T - self.location[:, None]
         return np.concatenate([np.ones((1, len(y))), z, z * z])
 
-    def _posterior(self, statistics: Array) -> tuple[Array, Array, Array, Array]:
-        """Return the posterior's weight and shape, (n_nodes,), and mean and rate, (n_targets, n_nodes).
-
-        The order is weight, mean, shape, rate.
-        """
+    def _posterior_parameters(self, statistics: Array) -> tuple[Array, Array, Array, Array]:
+        """Return weight (n_nodes,), mean (n_targets, n_nodes), shape (n_nodes,), and rate (n_targets, n_nodes)."""
         n_targets = len(self.location)
         total, first, second = statistics[0], statistics[1 : 1 + n_targets], statistics[1 + n_targets :]
-        worth = self.weight + total
-        mean = first / worth
+        weight = self.weight + total
+        mean = first / weight
         squares = np.maximum(second - first * mean, 0.0)
-        return worth, mean, self.shape + total / 2, self._rate[:, None] + squares / 2
+        return weight, mean, self.shape + total / 2, self._rate[:, None] + squares / 2
 
     @property
     def _rate(self) -> Array:
+        """Return the rate of the prior of each target, shape (n_targets,), always greater than 0."""
         # Constant targets get a small variance that still exceeds their rounding errors.
         variance = np.maximum(self.variance, self.location**2 * 1e-28)
         rate = self.shape * self.scale * np.where(variance > 0, np.maximum(variance, 1e-200), 1e-20)
         return np.maximum(rate, np.finfo(np.float64).tiny)
 
     def log_evidence(self, statistics: Array) -> Array:
-        """Return the log marginal likelihood of each node's targets, a product of Student's t predictive densities."""
-        worth, _, shape, rate = self._posterior(statistics)
+        """Return the log marginal likelihood of the targets of the rows of each node, shape (n_nodes,)."""
+        weight, _, shape, rate = self._posterior_parameters(statistics)
         n_rows = np.minimum(statistics[0], _TABLE).astype(np.intp)
         is_known = (n_rows == statistics[0]).all() and n_rows.max(initial=0) < _TABLE
         of_shape = _log_gammas(self.shape, 0.5)[n_rows] if is_known else gammaln(shape)
-        common = of_shape - gammaln(self.shape) + 0.5 * log(self.weight / worth)
+        common = of_shape - gammaln(self.shape) + 0.5 * log(self.weight / weight)
         common -= 0.5 * log(2 * np.pi) * statistics[0]
         return np.sum(common + self.shape * log(self._rate)[:, None] - shape * log(rate), axis=0)
 
     def values(self, statistics: Array) -> Array:
-        """Return the posterior means."""
-        return self.location[:, None] + self._posterior(statistics)[1]
+        """Return the posterior mean of each target in each node, shape (n_targets, n_nodes)."""
+        return self.location[:, None] + self._posterior_parameters(statistics)[1]
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """Return the posterior by a table of all factors that do not depend on the sum of squares."""
+        """Return the posterior of all nodes from the sums of the leaves, or None without a fast path.
+
+        `leaves` has the shape (1 + 2 * n_targets, n_leaves), and `split` the prior split probability of each node. The
+        fast path needs integer weights whose sum fits 32 bits.
+        """
         total, n_targets = leaves[0], len(self.location)
         if not are_whole(total) or total.sum(dtype=np.float64) >= _MAX_ROWS:
             return None
@@ -254,34 +270,34 @@ class NumberPrior:
         log_factors = _log_factors(self.shape, self.weight)
         logs = log_factors[:_MAX_TABLED_ROWS]
         most = np.abs(logs) + (self.shape + rows / 2) * log1p(0.5 * rows * (squares / rate)[:, None])
-        few = _few(most.sum(axis=0) - log1p(-float(split.max())))
+        max_rows = _max_safe_rows(most.sum(axis=0) - log1p(-float(split.max())))
         leaves = np.ascontiguousarray(leaves, dtype=leaves.dtype if leaves.dtype.kind == "f" else np.float64)
-        factors = exp(logs[: few + 1])
-        worth = (self.weight, self.shape)
-        arrays = number_posterior(nodes, leaves, self.location, rate, worth, factors, log_factors, split)
+        factors = exp(logs[: max_rows + 1])
+        weight = (self.weight, self.shape)
+        arrays = number_posterior(nodes, leaves, self.location, rate, weight, factors, log_factors, split)
         return NodePosterior(*arrays)
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
-        """Draw means from the posterior."""
-        worth, mean, shape, rate = self._posterior(statistics)
+        """Draw the means of the targets in each node from the posterior, shape (n_targets, n_nodes)."""
+        weight, mean, shape, rate = self._posterior_parameters(statistics)
         variance = rate / random.standard_gamma(np.broadcast_to(shape, rate.shape))
-        return self.location[:, None] + mean + np.sqrt(variance / worth) * random.standard_normal(mean.shape)
+        return self.location[:, None] + mean + np.sqrt(variance / weight) * random.standard_normal(mean.shape)
 
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Return the posterior (Student's t) distribution function of the mean, or of a new target."""
-        freedom, middle, width = self._student(statistics, column, of_target)
+        """Return P(mean of target `column` <= x) of each node or, if `of_target`, P(new target <= x) (Student's t)."""
+        freedom, middle, width = self._student_parameters(statistics, column, of_target)
         with np.errstate(over="ignore"):  # the width may be close to 0
             return stdtr(freedom, (x - middle) / width)
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Return the posterior (Student's t) quantile of the mean, or of a new target."""
-        freedom, middle, width = self._student(statistics, column, of_target)
+        """Return the quantile of the mean of target `column` in each node or, if `of_target`, of a new target."""
+        freedom, middle, width = self._student_parameters(statistics, column, of_target)
         return middle + width * stdtrit(freedom, level)
 
-    def _student(self, statistics: Array, column: int, of_target: bool) -> tuple[Array, Array, Array]:
+    def _student_parameters(self, statistics: Array, column: int, of_target: bool) -> tuple[Array, Array, Array]:
         """Return degrees of freedom, centre and scale of the Student's t posterior of the mean, or of a new target."""
-        worth, mean, shape, rate = self._posterior(statistics)
-        variance = rate[column] / shape * (1 / worth + of_target)
+        weight, mean, shape, rate = self._posterior_parameters(statistics)
+        variance = rate[column] / shape * (1 / weight + of_target)
         return 2 * shape, self.location[column] + mean[column], np.maximum(np.sqrt(variance), _MIN_WIDTH)
 
 
@@ -306,7 +322,7 @@ class RatePrior:
     weight: float  # weight of the prior in rows
 
     def statistics(self, y: Array) -> Array:
-        """Return 1, y and log y! of each row."""
+        """Return 1, y and log y! of each row, shape (2 + n_targets, n_rows); log y! is summed over targets."""
         columns = y.reshape(len(y), -1).T
         factorials = gammaln(columns + 1).sum(axis=0)
         return np.concatenate([np.ones((1, len(y))), columns, factorials[None]])
@@ -316,47 +332,48 @@ class RatePrior:
         """Shape of each target's prior; the lower limit keeps the prior proper if the rate rounds to 0."""
         return np.maximum(self.weight * self.rate, _MIN_SHAPE)
 
-    def _posterior(self, statistics: Array) -> tuple[Array, Array]:
+    def _posterior_parameters(self, statistics: Array) -> tuple[Array, Array]:
+        """Return the shapes (n_targets, n_nodes) and the rate parameters (n_nodes,) of the gamma posterior."""
         return self._shape[:, None] + statistics[1:-1], self.weight + statistics[0]
 
     def log_evidence(self, statistics: Array) -> Array:
-        """Return the log marginal likelihood of each node's counts."""
-        shape, worth = self._posterior(statistics)
+        """Return the log marginal likelihood of the counts of the rows of each node, shape (n_nodes,)."""
+        shape, weight = self._posterior_parameters(statistics)
         before = self._shape
         at_start = before * log(self.weight) - gammaln(before)
-        return np.sum(at_start[:, None] + gammaln(shape) - shape * log(worth), axis=0) - statistics[-1]
+        return np.sum(at_start[:, None] + gammaln(shape) - shape * log(weight), axis=0) - statistics[-1]
 
     def values(self, statistics: Array) -> Array:
-        """Return the posterior mean rates."""
-        shape, worth = self._posterior(statistics)
-        return shape / worth
+        """Return the posterior mean rate of each target in each node, shape (n_targets, n_nodes)."""
+        shape, weight = self._posterior_parameters(statistics)
+        return shape / weight
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
         """Return None: there is no fast path, because counts are not bounded."""
         return None
 
     def draw(self, statistics: Array, random: np.random.Generator) -> Array:
-        """Draw rates from the posterior."""
-        shape, worth = self._posterior(statistics)
-        return random.standard_gamma(shape) / worth
+        """Draw the rates of the targets in each node from the posterior, shape (n_targets, n_nodes)."""
+        shape, weight = self._posterior_parameters(statistics)
+        return random.standard_gamma(shape) / weight
 
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Return the gamma distribution function of the rate, or the negative binomial one of a new count."""
-        shape, worth = self._posterior(statistics)
+        """Return P(rate of target `column` <= x) of each node (gamma) or, if `of_target`, P(new count <= x)."""
+        shape, weight = self._posterior_parameters(statistics)
         if not of_target:
-            return gammainc(shape[column], worth * np.maximum(x, 0))
-        mean, deviation = self._of_count(shape[column], worth)
-        count, bounded = np.floor(np.maximum(x, 0)), np.minimum(worth, _MANY)
-        of_few = betaincc(count + 1, np.minimum(mean, _MANY) * bounded, 1 / (1 + bounded))
-        return np.where(x < 0, 0.0, np.where(mean < _MANY, of_few, ndtr((x - mean) / deviation)))
+            return gammainc(shape[column], weight * np.maximum(x, 0))
+        mean, deviation = self._count_moments(shape[column], weight)
+        count, bounded = np.floor(np.maximum(x, 0)), np.minimum(weight, _MANY)
+        of_small_means = betaincc(count + 1, np.minimum(mean, _MANY) * bounded, 1 / (1 + bounded))
+        return np.where(x < 0, 0.0, np.where(mean < _MANY, of_small_means, ndtr((x - mean) / deviation)))
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Return the gamma quantile of the rate, or the negative binomial quantile of a new count."""
-        shape, worth = self._posterior(statistics)
-        quantiles = gammaincinv(shape[column], level) / worth
+        """Return the quantile of the rate of target `column` in each node or, if `of_target`, of a new count."""
+        shape, weight = self._posterior_parameters(statistics)
+        quantiles = gammaincinv(shape[column], level) / weight
         if not of_target:
             return quantiles
-        mean, deviation = self._of_count(shape[column], worth)
+        mean, deviation = self._count_moments(shape[column], weight)
         # Find the smallest count whose distribution function reaches the level, by doubling and then bisection.
         high = np.ceil(np.minimum(quantiles, _MANY)) + 1
         while (short := (mean < _MANY) & (self.cdf(statistics, high, column, of_target=True) < level)).any():
@@ -369,10 +386,10 @@ class RatePrior:
         return np.where(mean < _MANY, high, mean + deviation * ndtri(level))
 
     @staticmethod
-    def _of_count(shape: Array, worth: Array) -> tuple[Array, Array]:
-        """Return mean and standard deviation of a new count, for the normal approximation at large means."""
-        mean = shape / worth
-        return mean, np.sqrt(mean) * np.sqrt(1 + 1 / worth)
+    def _count_moments(shape: Array, weight: Array) -> tuple[Array, Array]:
+        """Return the mean and the standard deviation of a new count, given shape and rate of the gamma posterior."""
+        mean = shape / weight
+        return mean, np.sqrt(mean) * np.sqrt(1 + 1 / weight)
 
 
 LeafPrior = ClassPrior | NumberPrior | RatePrior

@@ -61,7 +61,7 @@ def test_classes(n_classes, alpha, split, rng):
     sums = [weight[column == k].sum() for column, n in zip(y.T, n_classes, strict=True) for k in range(n)]
     np.testing.assert_array_equal(leaves.sum(axis=1), sums)
     wide = replace(tree, value=tree.value.astype(np.float64))
-    quick = prior._averaged_quickly(wide, nodes_of(wide), leaves)
+    quick = prior._average_with_tables(wide, nodes_of(wide), leaves)
     np.testing.assert_allclose(quick, by_logarithms(prior, wide, leaves), rtol=1e-9, atol=1e-13)
 
 
@@ -75,7 +75,7 @@ def test_numbers(n_targets, shape, split, rng):
     _, tree = grown(number_target(y, np.float64), rng, weight, min_samples_leaf=2)
     prior = PruningPrior(NumberPrior(y.mean(axis=0), y.var(axis=0), 0.02, shape, 0.02), split, COST)
     leaves = number_statistics(tree, nodes_of(tree).leaf, prior.leaves)
-    quick = prior._averaged_quickly(tree, nodes_of(tree), leaves)
+    quick = prior._average_with_tables(tree, nodes_of(tree), leaves)
     np.testing.assert_allclose(quick, by_logarithms(prior, tree, leaves), rtol=1e-9)
 
 
@@ -116,7 +116,7 @@ def test_weights_that_are_not_counts_take_logarithms(rng):
     found = averager.average(0, tree, 1.0, None)
     [leaves] = averager.statistics(0, 1)
     assert leaves.dtype == np.float32
-    assert prior._averaged_quickly(tree, nodes_of(tree), leaves) is None
+    assert prior._average_with_tables(tree, nodes_of(tree), leaves) is None
     np.testing.assert_array_equal(found.value, by_logarithms(prior, tree, leaves).astype(np.float32))
 
 

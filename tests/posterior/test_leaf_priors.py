@@ -64,7 +64,7 @@ def test_numbers_one_after_the_other(rng):
     y = rng.normal(2, 3, 30)
     total = 0.0
     for i, value in enumerate(y):
-        freedom, middle, width = NUMBERS._student(summed(NUMBERS, y[:i]) if i else np.zeros((3, 1)), 0, True)
+        freedom, middle, width = NUMBERS._student_parameters(summed(NUMBERS, y[:i]) if i else np.zeros((3, 1)), 0, True)
         total += stats.t.logpdf(value, freedom[0], middle[0], width[0])
     np.testing.assert_allclose(NUMBERS.log_evidence(summed(NUMBERS, y)), total, rtol=1e-12)
 
@@ -82,7 +82,7 @@ def test_numbers_by_the_formula(rng):
     node = summed(NUMBERS, y, weight)
     np.testing.assert_allclose(NUMBERS.log_evidence(node), expected, rtol=1e-12)
     np.testing.assert_allclose(NUMBERS.values(node), (k0 * m0 + n * mean) / kn, rtol=1e-14)
-    freedom, middle, width = NUMBERS._student(node, 0, True)
+    freedom, middle, width = NUMBERS._student_parameters(node, 0, True)
     np.testing.assert_allclose(freedom, 2 * an)
     np.testing.assert_allclose(middle, (k0 * m0 + n * mean) / kn)
     np.testing.assert_allclose(width**2, bn * (kn + 1) / (an * kn), rtol=1e-13)
@@ -173,5 +173,5 @@ def test_new_targets_where_nearly_all_is_known():
     prior = NumberPrior(np.array([3.0]), np.array([2.5]), 0.7, 1e300, 0.4)
     node = summed(prior, [1.0, 4.0], np.array([[1e300, 1e300]]))
     width = np.diff([prior.quantile(node, level, 0, of_target=True)[0] for level in (0.05, 0.95)])
-    rate = prior._posterior(node)[3][0] / prior._posterior(node)[2]
+    rate = prior._posterior_parameters(node)[3][0] / prior._posterior_parameters(node)[2]
     np.testing.assert_allclose(width, 2 * stats.norm.ppf(0.95) * np.sqrt(rate), rtol=1e-6)

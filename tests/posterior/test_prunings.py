@@ -117,4 +117,4 @@ def test_tree_that_ends_at_some_nodes():
 def test_depths():
     left_child = np.array([1, 0, 3, 0, 5, 0, 0], dtype=np.int32)
     assert depths(left_child).tolist() == [0, 1, 1, 2, 2, 3, 3]
-    assert kernel.parents(left_child)[0].tolist() == [-1, 0, 0, 2, 2, 4, 4]
+    assert kernel.parents_and_depths(left_child)[0].tolist() == [-1, 0, 0, 2, 2, 4, 4]

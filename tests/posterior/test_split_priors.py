@@ -11,7 +11,7 @@ import pytest
 from fastens.posterior.averaging import (
     NodeSearch,
     TableSearch,
-    n_splits_of,
+    count_candidate_splits,
     split_probability,
     thresholds_of_features,
 )
@@ -55,11 +55,13 @@ def test_number_of_splits_by_node():
     tree = nodes([1, 2, 3, -1], 1000.0)
     tree.n_usable, tree.n_groups = np.array([4, 2, 3, 0]), np.array([2, 12, 5, 0])
     for looked_at, usable in ((None, [3, 2, 3, 1]), (2, [2, 2, 2, 1])):
-        found = n_splits_of(tree, 3, looked_at, random_thresholds=False)
+        found = count_candidate_splits(tree, 3, looked_at, random_thresholds=False)
         np.testing.assert_array_equal(found, np.array(usable) * [1, 11, 4, 1])
-        np.testing.assert_array_equal(n_splits_of(tree, 3, looked_at, random_thresholds=True), usable)
+        np.testing.assert_array_equal(count_candidate_splits(tree, 3, looked_at, random_thresholds=True), usable)
     tree.category_set[:] = 0
-    np.testing.assert_array_equal(n_splits_of(tree, 3, None, random_thresholds=False), [3, 2 * 2047, 3 * 15, 1])
+    np.testing.assert_array_equal(
+        count_candidate_splits(tree, 3, None, random_thresholds=False), [3, 2 * 2047, 3 * 15, 1]
+    )
     own = NodeSearch(found, 3)
     np.testing.assert_allclose(split_probability("search", tree, own), 5 / (5 + found))
     np.testing.assert_allclose(split_probability("strict", tree, own), 0.5 / found)

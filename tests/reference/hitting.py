@@ -10,7 +10,7 @@ def marked(bits: np.ndarray, place: int) -> bool:
     return bool(int(bits[place >> 6]) >> (place & 63) & 1)
 
 
-def close_downward(bits: np.ndarray, n: int) -> set[int]:
+def mark_subsets(bits: np.ndarray, n: int) -> set[int]:
     """All parts of marked sets."""
     tops = [top for top in range(1 << n) if marked(bits, top)]
     return {part for part in range(1 << n) if any(part & top == part for top in tops)}

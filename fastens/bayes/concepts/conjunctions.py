@@ -88,7 +88,7 @@ class Conjunction:
         object.__setattr__(self, "values", tuple(self.values))
 
     def __repr__(self) -> str:
-        return "<nothing>" if self.values is None else f"<{', '.join(map(_shown, self.values))}>"
+        return "<nothing>" if self.values is None else f"<{', '.join(map(_format_value, self.values))}>"
 
     def __len__(self) -> int:
         """Number of constraints."""
@@ -120,7 +120,7 @@ class Conjunction:
 
     def covers(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Return a mask of the instances that satisfy the hypothesis; missing values only satisfy `ANY`."""
-        rows = _plain_rows(X)
+        rows = _rows_of_objects(X)
         if self.values is None:
             return np.zeros(len(rows), dtype=bool)
         if rows.shape[1] != len(self.values):
@@ -140,15 +140,16 @@ class Conjunction:
         return bool((covered == _truth_values("is_positive", is_positive, len(covered))).all())
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a value as hypotheses print it; strings that look like something else are quoted."""
     if not isinstance(value, str):
         return str(value)
     is_plain = value == value.strip() and value not in ("", "?", "True", "False") and "," not in value
-    return value if is_plain and not _is_number(value) else repr(value)
+    return value if is_plain and not _is_number_text(value) else repr(value)
 
 
-def _is_number(text: str) -> bool:
+def _is_number_text(text: str) -> bool:
+    """Return True if the text is a number, such as "1.5" or "nan"."""
     try:
         float(text)
     except ValueError:
@@ -157,6 +158,7 @@ def _is_number(text: str) -> bool:
 
 
 def _is_list(value: Any) -> bool:
+    """Return True for sequences and arrays other than strings."""
     return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
 
 
@@ -308,7 +310,7 @@ def brute_force_map(
     (2, <sun, warm>, 0.5)
     """
     real(0, 0.5, open_high=True).check("noise", noise)
-    rows, space = _plain_rows(X), _listed(hypotheses)
+    rows, space = _rows_of_objects(X), _check_hypotheses(hypotheses)
     truth = _truth_values("is_positive", is_positive, len(rows))
     log_prior = xlogy(1, check_prior("prior", prior, len(space)))
     errors = np.array([np.count_nonzero(hypothesis.covers(rows) != truth) for hypothesis in space])
@@ -320,7 +322,7 @@ def brute_force_map(
     return BruteForce(posterior, int(posterior.argmax()), int((errors == 0).sum()), log_evidence, log_likelihoods)
 
 
-def _listed(hypotheses: Any) -> list[Any]:
+def _check_hypotheses(hypotheses: Any) -> list[Any]:
     """Return the hypotheses of a space as a list; raise ValueError if it is empty."""
     space = list(hypotheses) if isinstance(hypotheses, Iterable) else None
     if not space:
@@ -336,7 +338,7 @@ def _listed(hypotheses: Any) -> list[Any]:
 # Instances and labels --------------------------------------------------
 
 
-def _plain_rows(X: Any) -> NDArray[np.object_]:
+def _rows_of_objects(X: Any) -> NDArray[np.object_]:
     """Return the rows of a table as an array of Python objects; a list of values is one row."""
     table = table_over(X)
     if table.names is not None:

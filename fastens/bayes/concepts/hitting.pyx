@@ -17,6 +17,7 @@ cdef uint64_t PART_OF[64]   # bits of a word for subsets of each mask
 
 
 cdef void _fill_tables() noexcept:
+    """Fill the constant tables `WITH`, `OF_SIZE` and `PART_OF`."""
     cdef uint64_t bit, mask
     cdef int j
     for bit in range(64):
@@ -30,6 +31,7 @@ cdef void _fill_tables() noexcept:
 
 
 cdef inline int popcount(uint64_t x) noexcept nogil:
+    """Return the number of set bits."""
     x = x - ((x >> 1) & <uint64_t> 0x5555555555555555)
     x = (x & <uint64_t> 0x3333333333333333) + ((x >> 2) & <uint64_t> 0x3333333333333333)
     x = (x + (x >> 4)) & <uint64_t> 0x0F0F0F0F0F0F0F0F
@@ -39,7 +41,8 @@ cdef inline int popcount(uint64_t x) noexcept nogil:
 _fill_tables()
 
 
-cdef void close_block(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
+cdef void mark_subsets_of_block(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
+    """Mark every subset of a marked set within a block of words, in place; `n_in_word` attributes select a bit."""
     cdef int64_t step, first, i
     cdef uint64_t word
     cdef int j
@@ -59,26 +62,27 @@ cdef void close_block(uint64_t* failing, int64_t n_words, int n_in_word) noexcep
         step *= 2
 
 
-cdef void close_words(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
+cdef void mark_subsets_of_words(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
+    """Mark every subset of a marked set, in place, by halves until a block fits the cache."""
     # The passes commute, so process the highest attribute first and then each half separately until it fits the cache.
     cdef int64_t half = n_words // 2, i
     if n_words <= IN_CACHE:
-        close_block(failing, n_words, n_in_word)
+        mark_subsets_of_block(failing, n_words, n_in_word)
         return
     for i in range(half):
         failing[i] |= failing[half + i]
-    close_words(failing, half, n_in_word)
-    close_words(failing + half, half, n_in_word)
+    mark_subsets_of_words(failing, half, n_in_word)
+    mark_subsets_of_words(failing + half, half, n_in_word)
 
 
-def close_downward(uint64_t[::1] failing, int n_attributes):
-    """Mark every subset of a marked set, in place."""
+def mark_subsets(uint64_t[::1] failing, int n_attributes):
+    """Mark every subset of a marked set in the bit array, in place."""
     cdef int n_in_word = min(n_attributes, <int> IN_WORD)
     with nogil:
-        close_words(&failing[0], failing.shape[0], n_in_word)
+        mark_subsets_of_words(&failing[0], failing.shape[0], n_in_word)
 
 
-def count_by_size(const uint64_t[::1] failing, int64_t[::1] counts):
+def count_passing_by_size(const uint64_t[::1] failing, int64_t[::1] counts):
     """Add to `counts[s]` the number of sets of size s that do not fail."""
     cdef int64_t w
     cdef uint64_t passing
@@ -92,8 +96,8 @@ def count_by_size(const uint64_t[::1] failing, int64_t[::1] counts):
                     counts[outer + s] += popcount(passing & OF_SIZE[s])
 
 
-cdef inline double weight_of_word(uint64_t passing, int64_t w, const double* size_weight) noexcept nogil:
-    # Return the total weight of the sets in a word, given the weights by size.
+cdef inline double word_weight(uint64_t passing, int64_t w, const double* size_weight) noexcept nogil:
+    """Return the total weight of the sets in word `w` whose bits are set in `passing`, given weights by size."""
     cdef int outer = popcount(<uint64_t> w), s
     cdef double total = 0
     if passing:
@@ -102,10 +106,10 @@ cdef inline double weight_of_word(uint64_t passing, int64_t w, const double* siz
     return total
 
 
-def weigh_subsets(
+def write_subset_weights(
     const uint64_t[::1] failing, const uint64_t[::1] masks, const double[::1] size_weight, double[::1] out
 ):
-    """Write, for each mask, the total weight of its subsets that do not fail.
+    """Write for each mask the total weight of its subsets that do not fail, given the weight of each size.
 
     `size_weight` has seven more entries than there are attributes beyond the sixth.
     """
@@ -119,17 +123,20 @@ def weigh_subsets(
             total = 0
             w = outside
             while True:
-                total += weight_of_word(~failing[<int64_t> w] & inside, <int64_t> w, &size_weight[0])
+                total += word_weight(~failing[<int64_t> w] & inside, <int64_t> w, &size_weight[0])
                 if w == 0:
                     break
                 w = (w - 1) & outside
             out[i] = total
 
 
-cdef inline uint64_t set_at(
+cdef inline uint64_t find_set(
     uint64_t passing, int64_t w, const double* size_weight, double target, double before
 ) noexcept nogil:
-    # Return the set of a word at a position of the cumulative weight, or the last set if the position is beyond it.
+    """Return the set of word `w` at position `target` of the cumulative weight, which is `before` in front of the word.
+
+    If the position is beyond the word, return its last set.
+    """
     cdef uint64_t bit, last_set = 0
     cdef double weight
     cdef int outer = popcount(<uint64_t> w)
@@ -147,7 +154,7 @@ cdef inline uint64_t set_at(
 def draw_sets(
     const uint64_t[::1] failing, const double[::1] size_weight, const double[::1] targets, uint64_t[::1] out
 ):
-    """Write the sets that do not fail at ascending positions of the cumulative weight."""
+    """Write the sets that do not fail at ascending positions `targets` of the cumulative weight to `out`."""
     cdef Py_ssize_t n = targets.shape[0], i = 0
     cdef int64_t w, last = 0
     cdef double before = 0, total
@@ -155,15 +162,15 @@ def draw_sets(
         for w in range(failing.shape[0]):
             if i == n:
                 break
-            total = weight_of_word(~failing[w], w, &size_weight[0])
+            total = word_weight(~failing[w], w, &size_weight[0])
             if total == 0:
                 continue
             last = w
             while i < n and targets[i] < before + total:
-                out[i] = set_at(~failing[w], w, &size_weight[0], targets[i], before)
+                out[i] = find_set(~failing[w], w, &size_weight[0], targets[i], before)
                 i += 1
             before += total
         # Due to rounding, the sum may end below the last targets, which then get the last set.
         while i < n:
-            out[i] = set_at(~failing[last], last, &size_weight[0], targets[i], 0)
+            out[i] = find_set(~failing[last], last, &size_weight[0], targets[i], 0)
             i += 1

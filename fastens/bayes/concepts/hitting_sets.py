@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from fastens.bayes.concepts.hitting import close_downward, count_by_size, draw_sets, weigh_subsets
+from fastens.bayes.concepts.hitting import count_passing_by_size, draw_sets, mark_subsets, write_subset_weights
 from fastens.engine.threads import cached_property
 
 Bools = NDArray[np.bool_]
@@ -44,21 +44,24 @@ class _Free:
 
     attributes: list[int]
 
-    def weigh(self, allowed: Bools, q: float) -> Floats:
-        """Return the total weight of the sets within each mask of allowed attributes."""
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
+
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
         return (1 - q) ** np.count_nonzero(~allowed[:, self.attributes], axis=1)
 
-    def counts(self) -> list[int]:
-        """Return the number of sets of each size."""
-        return reduce(_times, [[1, 1]] * len(self.attributes), [1])
+    def size_counts(self) -> list[int]:
+        """Return the number of sets of each size, from size 0."""
+        return reduce(_multiply_polynomials, [[1, 1]] * len(self.attributes), [1])
 
-    def smallest(self) -> list[int]:
-        """Return the attributes of a smallest set."""
+    def smallest_set(self) -> list[int]:
+        """Return no attributes, because the empty set is the smallest."""
         return []
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        """Fill rows of `out` with sets drawn in proportion to their weights."""
-        out[_grid(rows, self.attributes)] = random.random((len(rows), len(self.attributes))) < q
+        """Mark each attribute in the rows `rows` of `out` with probability `q`."""
+        out[_index_grid(rows, self.attributes)] = random.random((len(rows), len(self.attributes))) < q
 
 
 @dataclass(frozen=True)
@@ -67,17 +70,24 @@ class _Forced:
 
     attributes: list[int]
 
-    def weigh(self, allowed: Bools, q: float) -> Floats:
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
+
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
         return np.where(allowed[:, self.attributes].all(axis=1), q ** len(self.attributes), 0.0)
 
-    def counts(self) -> list[int]:
+    def size_counts(self) -> list[int]:
+        """Return the number of sets of each size, from size 0."""
         return [0] * len(self.attributes) + [1]
 
-    def smallest(self) -> list[int]:
+    def smallest_set(self) -> list[int]:
+        """Return all forced attributes, because every set contains them."""
         return self.attributes
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        out[_grid(rows, self.attributes)] = True
+        """Mark the forced attributes in the rows `rows` of `out`; `q` and `random` are ignored."""
+        out[_index_grid(rows, self.attributes)] = True
 
 
 @dataclass(frozen=True)
@@ -86,16 +96,23 @@ class _Both:
 
     parts: list[Any]
 
-    def weigh(self, allowed: Bools, q: float) -> Floats:
-        return np.prod([part.weigh(allowed, q) for part in self.parts], axis=0)
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
 
-    def counts(self) -> list[int]:
-        return reduce(_times, [part.counts() for part in self.parts], [1])
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
+        return np.prod([part.subset_weights(allowed, q) for part in self.parts], axis=0)
 
-    def smallest(self) -> list[int]:
-        return [attribute for part in self.parts for attribute in part.smallest()]
+    def size_counts(self) -> list[int]:
+        """Return the number of sets of each size, from size 0."""
+        return reduce(_multiply_polynomials, [part.size_counts() for part in self.parts], [1])
+
+    def smallest_set(self) -> list[int]:
+        """Return the attributes of a set with the fewest attributes."""
+        return [attribute for part in self.parts for attribute in part.smallest_set()]
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
+        """Draw sets in proportion to their weights into the rows `rows` of `out`, part by part."""
         for part in self.parts:
             part.draw(out, rows, q, random)
 
@@ -108,22 +125,29 @@ class _Branch:
     chosen: Any
     left: Any
 
-    def weigh(self, allowed: Bools, q: float) -> Floats:
-        with_it = allowed[:, self.attribute] * q * self.chosen.weigh(allowed, q)
-        return with_it + (1 - q) * self.left.weigh(allowed, q)
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
 
-    def counts(self) -> list[int]:
-        with_it, without = [0, *self.chosen.counts()], self.left.counts()
-        longest = max(len(with_it), len(without))
-        return [_at(with_it, size) + _at(without, size) for size in range(longest)]
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
+        with_attribute = allowed[:, self.attribute] * q * self.chosen.subset_weights(allowed, q)
+        return with_attribute + (1 - q) * self.left.subset_weights(allowed, q)
 
-    def smallest(self) -> list[int]:
-        return min([self.attribute, *self.chosen.smallest()], self.left.smallest(), key=len)
+    def size_counts(self) -> list[int]:
+        """Return the number of sets of each size, from size 0."""
+        with_attribute, without = [0, *self.chosen.size_counts()], self.left.size_counts()
+        longest = max(len(with_attribute), len(without))
+        return [_coefficient(with_attribute, size) + _coefficient(without, size) for size in range(longest)]
+
+    def smallest_set(self) -> list[int]:
+        """Return the attributes of a set with the fewest attributes."""
+        return min([self.attribute, *self.chosen.smallest_set()], self.left.smallest_set(), key=len)
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
+        """Draw sets in proportion to their weights into the rows `rows` of `out`."""
         everything = np.ones((1, out.shape[1]), dtype=bool)
-        with_it = q * self.chosen.weigh(everything, q)[0]
-        share = with_it / (with_it + (1 - q) * self.left.weigh(everything, q)[0])
+        with_attribute = q * self.chosen.subset_weights(everything, q)[0]
+        share = with_attribute / (with_attribute + (1 - q) * self.left.subset_weights(everything, q)[0])
         is_chosen = random.random(len(rows)) < share
         out[rows, self.attribute] = is_chosen
         self.chosen.draw(out, rows[is_chosen], q, random)
@@ -139,64 +163,78 @@ class _Table:
 
     @classmethod
     def of(cls, clauses: Bools, attributes: list[int]) -> _Table:
-        """Create the table from clauses that only contain the given attributes."""
+        """Create the bit array from clauses that contain no attributes other than `attributes`."""
         n = len(attributes)
         failing = np.zeros(1 << max(0, n - 6), dtype=np.uint64)
         if n < 6:
             failing[0] = np.uint64(2**64 - (1 << (1 << n)))  # bits beyond the last subset
-        largest = _masks(~clauses[:, attributes])  # the largest set that violates a clause is its complement
+        largest = _bit_masks(~clauses[:, attributes])  # the largest set that violates a clause is its complement
         np.bitwise_or.at(failing, largest >> np.uint64(6), np.uint64(1) << (largest & np.uint64(63)))
-        close_downward(failing, n)
+        mark_subsets(failing, n)
         return cls(attributes, failing)
 
-    def _size_weight(self, q: float) -> Floats:
+    def _weight_by_size(self, q: float) -> Floats:
+        """Return the weight of a set of each size, 0 for impossible sizes, shape (n_attributes + 7,)."""
         n = len(self.attributes)
         sizes = np.arange(n + 7)
         return np.where(sizes <= n, q**sizes * (1 - q) ** np.maximum(n - sizes, 0), 0.0)
 
-    def weigh(self, allowed: Bools, q: float) -> Floats:
+    def subset_weights(self, allowed: Bools, q: float) -> Floats:
+        """Return the total weight of the sets within each mask of allowed attributes, shape (n_masks,).
+
+        The weight of a set is a product of `q` for each chosen attribute and 1 - `q` for each other one.
+        """
         out = np.empty(len(allowed))
-        weigh_subsets(self.failing, _masks(allowed[:, self.attributes]), self._size_weight(q), out)
+        write_subset_weights(self.failing, _bit_masks(allowed[:, self.attributes]), self._weight_by_size(q), out)
         return out
 
-    def counts(self) -> list[int]:
+    def size_counts(self) -> list[int]:
+        """Return the number of sets of each size, from size 0."""
         counts = np.zeros(len(self.attributes) + 7, dtype=np.int64)
-        count_by_size(self.failing, counts)
+        count_passing_by_size(self.failing, counts)
         return counts[: len(self.attributes) + 1].tolist()
 
-    def smallest(self) -> list[int]:
+    def smallest_set(self) -> list[int]:
+        """Return the attributes of a set with the fewest attributes."""
         weight = np.zeros(len(self.attributes) + 7)
-        weight[np.flatnonzero(self.counts())[0]] = 1
-        return np.array(self.attributes)[self._sets_at(np.zeros(1), weight)[0]].tolist()
+        weight[np.flatnonzero(self.size_counts())[0]] = 1
+        return np.array(self.attributes)[self._find_sets(np.zeros(1), weight)[0]].tolist()
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        total = self.weigh(np.ones((1, out.shape[1]), dtype=bool), q)[0]
+        """Draw sets in proportion to their weights into the rows `rows` of `out`."""
+        total = self.subset_weights(np.ones((1, out.shape[1]), dtype=bool), q)[0]
         points = random.random(len(rows)) * total
         order = np.argsort(points, kind="stable")
-        out[_grid(rows[order], self.attributes)] = self._sets_at(points[order], self._size_weight(q))
+        out[_index_grid(rows[order], self.attributes)] = self._find_sets(points[order], self._weight_by_size(q))
 
-    def _sets_at(self, places: Floats, size_weight: Floats) -> Bools:
-        bits = np.empty(len(places), dtype=np.uint64)
-        draw_sets(self.failing, size_weight, places, bits)
+    def _find_sets(self, targets: Floats, size_weight: Floats) -> Bools:
+        """Return masks of the sets at ascending positions `targets` of the cumulative weight.
+
+        The shape is (n_targets, n_attributes).
+        """
+        bits = np.empty(len(targets), dtype=np.uint64)
+        draw_sets(self.failing, size_weight, targets, bits)
         shifts = np.arange(len(self.attributes), dtype=np.uint64)
         return (bits[:, None] >> shifts & np.uint64(1)).astype(bool)
 
 
-def _grid(rows: NDArray[np.intp], attributes: list[int]) -> tuple[NDArray[Any], ...]:
+def _index_grid(rows: NDArray[np.intp], attributes: list[int]) -> tuple[NDArray[Any], ...]:
+    """Return index arrays that select some rows and attributes of a matrix."""
     return np.ix_(rows, np.array(attributes, dtype=np.intp))
 
 
-def _masks(sets: Bools) -> NDArray[np.uint64]:
-    """Convert boolean rows to bit masks."""
+def _bit_masks(sets: Bools) -> NDArray[np.uint64]:
+    """Return each boolean row as a bit mask; attribute j is bit j."""
     return sets.astype(np.uint64) @ (np.uint64(1) << np.arange(sets.shape[1], dtype=np.uint64))
 
 
-def _at(numbers: Sequence[int], index: int) -> int:
+def _coefficient(numbers: Sequence[int], index: int) -> int:
+    """Return the number at an index, or 0 beyond the end."""
     return numbers[index] if index < len(numbers) else 0
 
 
-def _times(left: list[int], right: list[int]) -> list[int]:
-    """Return the product of two polynomials with integer coefficients of any size."""
+def _multiply_polynomials(left: list[int], right: list[int]) -> list[int]:
+    """Return the coefficients of the product of two polynomials, integers of any size."""
     out = [0] * (len(left) + len(right) - 1)
     for i, a in enumerate(left):
         for j, b in enumerate(right):
@@ -214,18 +252,18 @@ def minimal_clauses(clauses: Bools) -> Bools:
     kept = clauses[:0]
     for first in range(0, len(clauses), COMPARED_AT_ONCE):
         block = clauses[first : first + COMPARED_AT_ONCE]
-        block = block[~_contains_one(block, kept, strictly=False)]
-        kept = np.concatenate([kept, block[~_contains_one(block, block, strictly=True)]])
+        block = block[~_contains_any(block, kept, strictly=False)]
+        kept = np.concatenate([kept, block[~_contains_any(block, block, strictly=True)]])
     return kept
 
 
-def _contains_one(sets: Bools, others: Bools, *, strictly: bool) -> Bools:
-    """Return a mask of the sets that contain one of the others."""
+def _contains_any(sets: Bools, others: Bools, *, strictly: bool) -> Bools:
+    """Return a mask of the sets that contain one of `others`; if `strictly`, a smaller one."""
     if len(others) == 0:
         return np.zeros(len(sets), dtype=bool)
     contains = np.ones((len(sets), len(others)), dtype=bool)
     for first in range(0, sets.shape[1], 64):
-        words, parts = _masks(sets[:, first : first + 64]), _masks(others[:, first : first + 64])
+        words, parts = _bit_masks(sets[:, first : first + 64]), _bit_masks(others[:, first : first + 64])
         contains &= words[:, None] & parts == parts
     if strictly:
         contains &= sets.sum(axis=1)[:, None] > others.sum(axis=1)
@@ -237,12 +275,14 @@ class _Budget:
     bits: int
 
     def spend(self, n_attributes: int) -> None:
+        """Subtract the bits of a bit array over all subsets of `n_attributes`; raise TooManyError if too few remain."""
         self.bits -= 1 << n_attributes
         if self.bits < 0:
             raise TooManyError
 
 
 def _compile(clauses: Bools, attributes: list[int], budget: _Budget, max_table: int) -> Any:
+    """Return the tree of the sets that satisfy minimal clauses, with bit arrays of at most `max_table` attributes."""
     named: Bools = np.asarray(clauses.any(axis=0))
     single = clauses.sum(axis=1) == 1
     forced: Bools = np.asarray(clauses[single].any(axis=0))
@@ -256,6 +296,7 @@ def _compile(clauses: Bools, attributes: list[int], budget: _Budget, max_table: 
 
 
 def _compile_component(clauses: Bools, budget: _Budget, max_table: int) -> Any:
+    """Return the tree of the sets that satisfy clauses which are connected by shared attributes."""
     attributes = np.flatnonzero(clauses.any(axis=0)).tolist()
     if len(attributes) <= max_table:
         budget.spend(len(attributes))
@@ -263,15 +304,15 @@ def _compile_component(clauses: Bools, budget: _Budget, max_table: int) -> Any:
     budget.spend(10)
     attribute = int(clauses.sum(axis=0).argmax())
     rest = [j for j in attributes if j != attribute]
-    has_it = clauses[:, attribute]
+    contains_attribute = clauses[:, attribute]
     shorter = clauses.copy()
     shorter[:, attribute] = False
-    chosen = _compile(clauses[~has_it], rest, budget, MAX_LEAF)
+    chosen = _compile(clauses[~contains_attribute], rest, budget, MAX_LEAF)
     return _Branch(attribute, chosen, _compile(minimal_clauses(shorter), rest, budget, MAX_LEAF))
 
 
 def _components(clauses: Bools) -> list[Bools]:
-    """Partition clauses into groups that do not share attributes."""
+    """Partition clauses into groups that share no attributes."""
     groups = []
     left = np.ones(len(clauses), dtype=bool)
     while left.any():
@@ -300,12 +341,12 @@ class ExactFamily:
     @cached_property
     def mass(self) -> float:
         """Total weight of the sets; for q = 1/2, the fraction of all subsets."""
-        return float(self._tree.weigh(np.ones((1, self._n), dtype=bool), self._q)[0])
+        return float(self._tree.subset_weights(np.ones((1, self._n), dtype=bool), self._q)[0])
 
     @cached_property
     def n_sets(self) -> int:
         """Number of sets."""
-        return sum(self._tree.counts())
+        return sum(self._tree.size_counts())
 
     def bounds(self) -> tuple[int, int]:
         """Return lower and upper bounds of the number of sets."""
@@ -314,18 +355,18 @@ class ExactFamily:
     def vote(self, allowed: Bools) -> Floats:
         """Return, for each mask of attributes, the probability that a set drawn by weight is a subset of it."""
         masks, index = np.unique(allowed, axis=0, return_inverse=True)
-        return (self._tree.weigh(masks, self._q) / self.mass)[index.ravel()]
+        return (self._tree.subset_weights(masks, self._q) / self.mass)[index.ravel()]
 
     def draw(self, n: int, random: np.random.Generator) -> Bools:
-        """Draw sets in proportion to their weights."""
+        """Draw n sets in proportion to their weights, as masks of shape (n, n_attributes)."""
         out = np.zeros((n, self._n), dtype=bool)
         self._tree.draw(out, np.arange(n), self._q, random)
         return out
 
-    def smallest(self) -> Bools:
-        """Return a set with the fewest attributes."""
+    def smallest_set(self) -> Bools:
+        """Return the mask of a set with the fewest attributes."""
         out = np.zeros(self._n, dtype=bool)
-        out[self._tree.smallest()] = True
+        out[self._tree.smallest_set()] = True
         return out
 
 
@@ -344,42 +385,45 @@ class SampledFamily:
 
     def __init__(self, clauses: Bools, q: float, random: np.random.Generator) -> None:
         self._clauses, self._q = clauses, q
-        self.mass, bounds = self._weigh(q, random)
-        self._pool = self._draw(self.pool_size, random)
+        self.mass, bounds = self._estimate_mass(q, random)
+        self._pool = self._draw_pool(self.pool_size, random)
         # The number of sets is the number of all subsets times the share under equal weights.
-        self._share, self._share_bounds = (self.mass, bounds) if q == _EVEN else self._weigh(_EVEN, random)
+        self._share, self._share_bounds = (self.mass, bounds) if q == _EVEN else self._estimate_mass(_EVEN, random)
 
-    def _weigh(self, q: float, random: np.random.Generator) -> tuple[float, tuple[float, float]]:
-        """Return the total weight of the sets and its bounds."""
+    def _estimate_mass(self, q: float, random: np.random.Generator) -> tuple[float, tuple[float, float]]:
+        """Return the estimated total weight of the sets that satisfy the clauses, and its confidence bounds."""
         boxes = (1 - q) ** self._clauses.sum(axis=1)
-        first, total = self._count_first(boxes, q, random), boxes.sum()
-        low, high = _share_bounds(first, self.n_draws, self.confidence)
+        first, total = self._count_unseen(boxes, q, random), boxes.sum()
+        low, high = _proportion_bounds(first, self.n_draws, self.confidence)
         smallest_mass = q ** self._clauses.shape[1]  # the set of all attributes satisfies every clause
         mass = max(1 - total * first / self.n_draws, smallest_mass)
         return mass, (max(1 - total * high, smallest_mass), min(1 - total * low, 1.0))
 
-    def _count_first(self, boxes: Floats, q: float, random: np.random.Generator) -> int:
-        """Return the number of sets drawn from a box that are not in an earlier box."""
+    def _count_unseen(self, boxes: Floats, q: float, random: np.random.Generator) -> int:
+        """Draw sets from boxes in proportion to their weights; return the number of sets in no earlier box."""
         box = random.choice(len(boxes), self.n_draws, p=boxes / boxes.sum())
         n_first = 0
         for start in range(0, self.n_draws, COMPARED_AT_ONCE):
             chosen = box[start : start + COMPARED_AT_ONCE]
             sets = self._random_sets(len(chosen), q, random) & ~self._clauses[chosen]
-            n_first += int((self._missed(sets).argmax(axis=1) == chosen).sum())
+            n_first += int((self._violations(sets).argmax(axis=1) == chosen).sum())
         return n_first
 
     def _random_sets(self, n: int, q: float, random: np.random.Generator) -> Bools:
+        """Draw n random sets, each attribute with probability q, without regard to the clauses."""
         return random.random((n, self._clauses.shape[1])) < q
 
-    def _missed(self, sets: Bools) -> Bools:
+    def _violations(self, sets: Bools) -> Bools:
+        """Return a mask of the violated clauses of each set, shape (n_sets, n_clauses)."""
         return sets.astype(np.float32) @ self._clauses.T.astype(np.float32) == 0
 
-    def _draw(self, n: int, random: np.random.Generator) -> Bools:
+    def _draw_pool(self, n: int, random: np.random.Generator) -> Bools:
+        """Draw n sets that satisfy the clauses by rejection; raise ValueError if too few are accepted."""
         drawn: list[Bools] = []
         missing = n
         for _ in range(100 * n // COMPARED_AT_ONCE):
             sets = self._random_sets(COMPARED_AT_ONCE, self._q, random)
-            drawn.append(sets[~self._missed(sets).any(axis=1)][:missing])
+            drawn.append(sets[~self._violations(sets).any(axis=1)][:missing])
             missing -= len(drawn[-1])
             if missing == 0:
                 return np.concatenate(drawn)
@@ -395,7 +439,7 @@ class SampledFamily:
         return round(self._share * 2 ** self._clauses.shape[1])
 
     def bounds(self) -> tuple[int, int]:
-        """Return bounds of the number of sets with 99 % confidence."""
+        """Return bounds of the number of sets, with 99 % confidence."""
         low, high = self._share_bounds
         scale = 2 ** self._clauses.shape[1]
         return max(1, int(low * scale)), int(high * scale) + 1
@@ -406,28 +450,28 @@ class SampledFamily:
         return (outside == 0).mean(axis=0)
 
     def draw(self, n: int, random: np.random.Generator) -> Bools:
-        """Draw from the stored sample of sets."""
+        """Draw n sets with replacement from the stored sample, as masks of shape (n, n_attributes)."""
         return self._pool[random.integers(0, len(self._pool), n)]
 
-    def smallest(self) -> Bools:
+    def smallest_set(self) -> Bools:
         """Return a small set: a sampled set from which attributes are removed while it satisfies the clauses."""
         best = self._pool[self._pool.sum(axis=1).argmin()].copy()
         for attribute in np.flatnonzero(best):
             best[attribute] = False
-            best[attribute] = self._missed(best[None, :]).any()
+            best[attribute] = self._violations(best[None, :]).any()
         return best
 
 
-def _share_bounds(n_hits: int, n: int, confidence: float) -> tuple[float, float]:
-    """Return the Clopper-Pearson bounds of a probability."""
+def _proportion_bounds(n_hits: int, n: int, confidence: float) -> tuple[float, float]:
+    """Return the Clopper-Pearson confidence bounds of a probability, given the number of hits in n draws."""
     tail = (1 - confidence) / 2
     low = 0.0 if n_hits == 0 else float(betaincinv(n_hits, n - n_hits + 1, tail))
     high = 1.0 if n_hits == n else float(betaincinv(n_hits + 1, n - n_hits, 1 - tail))
     return low, high
 
 
-def family_of(clauses: Bools, q: float, random: np.random.Generator, budget_bits: int = BUDGET_BITS) -> Any:
-    """Return the sets that satisfy the non-empty clauses, exact within the budget, otherwise sampled."""
+def build_family(clauses: Bools, q: float, random: np.random.Generator, budget_bits: int = BUDGET_BITS) -> Any:
+    """Return the family of sets that satisfy the clauses, masks: exact within the budget, else sampled."""
     n = clauses.shape[1]
     try:
         tree = _compile(minimal_clauses(clauses), list(range(n)), _Budget(budget_bits), MAX_TABLE)
@@ -439,25 +483,26 @@ def family_of(clauses: Bools, q: float, random: np.random.Generator, budget_bits
 # Minimal sets --------------------------------------------------
 
 
-def minimal_hitting_sets(clauses: Sequence[int], rivals: Sequence[int], limit: int) -> list[int]:
+def minimal_hitting_sets(clauses: Sequence[int], incompatible: Sequence[int], limit: int) -> list[int]:
     """Return the minimal sets that satisfy all clauses as bit masks, by Berge's algorithm.
 
-    `rivals` holds, for each item, the mask of items that are incompatible with it. Raises TooManyError if there are
-    more than `limit` sets after any clause.
+    `incompatible` holds, for each item, the mask of items that exclude it. Raises TooManyError if there are more than
+    `limit` sets after any clause.
     """
     sets = [0]
     for clause in sorted(set(clauses), key=int.bit_count):
         hit = [s for s in sets if s & clause]
         items = [item for item in range(clause.bit_length()) if clause >> item & 1]
-        longer = {s | 1 << item for s in sets if not s & clause for item in items if not rivals[item] & s}
+        longer = {s | 1 << item for s in sets if not s & clause for item in items if not incompatible[item] & s}
         if len(hit) + len(longer) > limit:
             raise TooManyError
         sets = hit + [s for s in longer if not any(h & s == h for h in hit)]
-        sets = _without_supersets(sets)
+        sets = _drop_supersets(sets)
     return sets
 
 
-def _without_supersets(sets: list[int]) -> list[int]:
+def _drop_supersets(sets: list[int]) -> list[int]:
+    """Return the sets, as bit masks, that contain no other of the sets, in ascending order of size."""
     kept: list[int] = []
     for candidate in sorted(sets, key=lambda s: (s.bit_count(), s)):
         if not any(smaller & candidate == smaller for smaller in kept):

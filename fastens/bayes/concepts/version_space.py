@@ -54,8 +54,8 @@ MAX_LISTED = 10_000_000  # hypotheses in `posterior_`: 80 MB
 MAX_TRIED = 20_000  # maximum number of conjunctions to enumerate without a positive example
 
 
-def _between(model: Any, specific: list[Conjunction], general: list[Conjunction]) -> list[Conjunction] | None:
-    """Return the members other than S and G, or None if they cannot be listed."""
+def _inner_members(model: Any, specific: list[Conjunction], general: list[Conjunction]) -> list[Conjunction] | None:
+    """Return the hypotheses that are neither in S nor in G, or None if there are too many to list."""
     if specific[0].values is not None:
         candidates = _relaxations(specific[0], general)
     elif space_sizes(model._attribute_sizes()).semantic > MAX_TRIED:
@@ -184,7 +184,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
 
     def __getstate__(self) -> dict[str, Any]:
         # The space can be recomputed from the examples and may be a hundred megabytes.
-        return {name: value for name, value in super().__getstate__().items() if name != "_made_space"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_cached_space"}
 
     # Learning --------------------------------------------------
 
@@ -202,7 +202,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         """
         data = self._start_fit(X, y, sample_weight)
         self._seed = int(generator(self.random_state).integers(2**62))
-        self._remember(Examples.of(data.X, self._is_positive(data.y), data.sample_weight))
+        self._set_examples(Examples.of(data.X, self._is_positive(data.y), data.sample_weight))
         self._space  # noqa: B018 -- a collapse raises here
         return self
 
@@ -235,13 +235,14 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         if len(labels) != len(codes):
             raise ValueError(f"X and y must have the same number of rows; got {len(codes)} and {len(labels)}.")
         new = Examples.of(codes, self._is_positive(self._encode_target(labels)), weight)
-        self._remember(self._examples.and_also(new) if hasattr(self, "_examples") else new)
+        self._set_examples(self._examples.merge(new) if hasattr(self, "_examples") else new)
         fitted = self._as_fitted()
         if fitted.on_collapse == "raise" and fitted.noise == 0 and self._has_positives:
             self._space  # noqa: B018 -- a collapse raises here
         return self
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
+        """Learn the two classes and return the class code of each label; raise ValueError for more classes."""
         index = super()._learn_target(y)
         if len(self.classes_) > 2:
             raise ValueError(
@@ -252,19 +253,22 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
             np.ndim(cast(Any, self.positive)) or self.positive not in self.classes_.tolist()
         ):
             raise ValueError(f"positive must be one of the classes {self.classes_.tolist()}; got {self.positive!r}.")
-        self._learn_positive()
+        self._set_positive_class()
         return index
 
-    def _learn_positive(self) -> None:
+    def _set_positive_class(self) -> None:
+        """Set the index of the positive class, which `positive` names; by default the second class."""
         self._positive_index = 1 if self.positive is None else self.classes_.tolist().index(self.positive)
 
     def _is_positive(self, y: Array) -> NDArray[np.bool_]:
+        """Return a mask of the class codes that are positive."""
         return y == self._positive_index
 
-    def _remember(self, examples: Examples) -> None:
+    def _set_examples(self, examples: Examples) -> None:
+        """Set the examples, without rows of weight 0, and drop the cached hypothesis space."""
         present = examples.weight.any(axis=1)
         self._examples = Examples(examples.codes[present], examples.weight[present])
-        self.__dict__.pop("_made_space", None)
+        self.__dict__.pop("_cached_space", None)
 
     # The space --------------------------------------------------
 
@@ -272,11 +276,12 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
     def _space(self) -> Any:
         """Space of hypotheses, which is computed from the examples on first access."""
         self._check_fitted()
-        if "_made_space" not in self.__dict__:
-            self._made_space = self._as_fitted()._make_space()
-        return self._made_space
+        if "_cached_space" not in self.__dict__:
+            self._cached_space = self._as_fitted()._create_space()
+        return self._cached_space
 
-    def _make_space(self) -> Any:
+    def _create_space(self) -> Any:
+        """Return the hypothesis space of the examples; warn or raise SpaceError if no hypothesis is consistent."""
         sizes = self._attribute_sizes()
         if self.noise > 0:
             return WeightedSpace(self._examples, sizes, self.prior, float(self.noise))
@@ -286,7 +291,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         if space.n_set_aside == 0:
             return space
         if self.on_collapse == "set-aside":
-            n_negative = len(self._examples.of_class(NEGATIVE))
+            n_negative = len(self._examples.codes_of_class(NEGATIVE))
             warn(
                 f"No conjunction agrees with all examples: {space.n_set_aside} of {n_negative} distinct "
                 "negative instances are ignored. If labels may be wrong, set noise to the probability of a "
@@ -302,7 +307,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         best = WeightedSpace(self._examples, sizes, self.prior, None)
         if self.on_collapse == "max-consistent":
             return best
-        noise = best.least_errors / self._examples.weight.sum()
+        noise = best.min_errors / self._examples.weight.sum()
         return WeightedSpace(self._examples, sizes, self.prior, min(noise, 0.5))
 
     @property
@@ -337,35 +342,35 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
     @property
     def map_estimator_(self) -> Conjunction:
         """Most probable hypothesis: S for the uniform prior, a shortest hypothesis for prior="length"."""
-        return self._conjunction(self._space.map_codes())
+        return self._to_conjunction(self._space.map_codes())
 
     @property
     def ml_estimator_(self) -> Conjunction:
         """Hypothesis with the fewest errors."""
-        return self._conjunction(self._space.ml_codes())
+        return self._to_conjunction(self._space.ml_codes())
 
     @property
     def specific_boundary_(self) -> list[Conjunction]:
         """S: the least general hypothesis that covers all positive examples, or the empty one if there are none."""
-        self._needs_boundaries()
-        return [self._conjunction(self._space.specific)] if self._has_positives else [NOTHING]
+        self._check_boundaries()
+        return [self._to_conjunction(self._space.specific)] if self._has_positives else [NOTHING]
 
     @property
     def general_boundary_(self) -> list[Conjunction]:
         """G: hypotheses that cannot be generalized further without covering a negative example."""
-        self._needs_boundaries()
+        self._check_boundaries()
         try:
             if self._has_positives:
-                boundary = self._space.general(self.max_boundary)
+                boundary = self._space.general_boundary(self.max_boundary)
             else:
-                negatives = self._examples.of_class(NEGATIVE)
+                negatives = self._examples.codes_of_class(NEGATIVE)
                 boundary = general_without_positives(negatives, self._attribute_sizes(), self.max_boundary)
         except TooManyError:
             raise SpaceError(
                 f"the general boundary grew to more than max_boundary={self.max_boundary} members. Raise "
                 "max_boundary, or do without the boundary, which predictions do not need."
             ) from None
-        return sorted(map(self._conjunction, boundary), key=lambda h: [value is ANY for value in h.values or ()])
+        return sorted(map(self._to_conjunction, boundary), key=lambda h: [value is ANY for value in h.values or ()])
 
     def members(self) -> Iterator[Conjunction]:
         """Yield all hypotheses that vote, which are the members of the version space; the size is not limited.
@@ -379,7 +384,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         >>> list(model.members()), model.posterior_
         ([<sun, warm>, <sun, ?>], array([0.5, 0.5]))
         """
-        return map(self._conjunction, self._space.all_codes())
+        return map(self._to_conjunction, self._space.all_codes())
 
     @property
     def posterior_(self) -> Array:
@@ -405,7 +410,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         ValueError
             If it is not a conjunction, or has a different number of attributes.
         """
-        space, codes = self._space, self._codes_of(hypothesis)
+        space, codes = self._space, self._conjunction_codes(hypothesis)
         return float(space.posterior_of(codes))
 
     def plot_lattice(self, ax: Axes | None = None, *, max_members: int = 40) -> Axes:
@@ -445,17 +450,19 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         title = f"{'' if self.is_exact_ else 'about '}{n:,} {'hypothesis' if n == 1 else 'hypotheses'}"
         if self._encoder.has_own_names:
             title += f" on <{shortened(', '.join(self._encoder.texts), 80)}>"
-        between = _between(self, specific, general) if n <= max_members else None
+        between = _inner_members(self, specific, general) if n <= max_members else None
         if between is None:
             return plot_boundaries(specific, general, n - len({*specific, *general}), title=title, ax=ax)
         return plot_lattice(specific, general, between, title=title, ax=ax)
 
-    def _needs_boundaries(self) -> None:
+    def _check_boundaries(self) -> None:
+        """Raise SpaceError if a noise model is used, which has no boundaries."""
         self._check_fitted()
         if self._has_positives and isinstance(self._space, WeightedSpace):
             raise SpaceError("noise must be 0 for the boundaries; with noise, every conjunction has a positive weight.")
 
-    def _conjunction(self, codes: NDArray[np.int64]) -> Conjunction:
+    def _to_conjunction(self, codes: NDArray[np.int64]) -> Conjunction:
+        """Return the conjunction with these codes."""
         if NEVER in codes:
             return NOTHING
         values = zip(codes.tolist(), self._encoder.categories, strict=True)
@@ -463,8 +470,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
 
     def __contains__(self, hypothesis: Conjunction) -> bool:
         """Return True if a conjunction is consistent with all examples that are not set aside."""
-        self._needs_boundaries()
-        codes = self._codes_of(hypothesis)
+        self._check_boundaries()
+        codes = self._conjunction_codes(hypothesis)
         covered = covers(np.broadcast_to(codes, self._examples.codes.shape), self._examples.codes)
         if self._has_positives:
             specific = np.broadcast_to(self._space.specific, self._examples.codes.shape)
@@ -474,7 +481,8 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         is_positive, is_negative = self._examples.weight[:, POSITIVE] > 0, self._examples.weight[:, NEGATIVE] > 0
         return bool(covered[is_positive].all() and not covered[is_negative & ~is_set_aside].any())
 
-    def _codes_of(self, hypothesis: Conjunction) -> NDArray[np.int64]:
+    def _conjunction_codes(self, hypothesis: Conjunction) -> NDArray[np.int64]:
+        """Return the codes of a conjunction, shape (n_attributes,); raise ValueError if it has other attributes."""
         n = len(self._encoder.categories)
         if not isinstance(hypothesis, Conjunction):
             raise ValueError(f"the hypothesis must be a Conjunction; got {hypothesis!r}.")
@@ -498,9 +506,13 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         which is wrong with probability `noise`.
         """
         codes = self._check_table(X)
-        return self._both_classes(self._space.cover_proba(codes))
+        return self._class_probabilities(self._space.cover_proba(codes))
 
-    def _both_classes(self, covered: NDArray[Any], noise: float | None = None) -> Array:
+    def _class_probabilities(self, covered: NDArray[Any], noise: float | None = None) -> Array:
+        """Return class probabilities, shape (n_samples, 2), from the probability that a row is covered.
+
+        Labels are wrong with probability `noise`, by default the noise of the space.
+        """
         noise = self._space.noise if noise is None else noise
         positive = noise + (1 - 2 * noise) * covered
         both = np.empty((len(covered), 2))
@@ -508,28 +520,33 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         return both
 
     def _vote_share(self, X: ArrayLike) -> Array:
+        """Return the posterior weight of the hypotheses that vote for each class, shape (n_samples, 2)."""
         codes = self._check_table(X)
-        return self._both_classes(self._space.cover_proba(codes), noise=0.0)
+        return self._class_probabilities(self._space.cover_proba(codes), noise=0.0)
 
     def _map_proba(self, X: ArrayLike) -> Array:
-        return self._member_proba(X, self._space.map_codes()[None, :])
+        """Return the class probabilities under the MAP hypothesis, shape (n_samples, 2)."""
+        return self._hypothesis_proba(X, self._space.map_codes()[None, :])
 
     def _ml_proba(self, X: ArrayLike) -> Array:
-        return self._member_proba(X, self._space.ml_codes()[None, :])
+        """Return the class probabilities under the maximum likelihood hypothesis, shape (n_samples, 2)."""
+        return self._hypothesis_proba(X, self._space.ml_codes()[None, :])
 
     def _gibbs_proba(self, X: ArrayLike, random: np.random.Generator) -> Array:
+        """Return the class probabilities of each row under a hypothesis drawn for it, shape (n_samples, 2)."""
         codes = self._check_table(X)
-        return self._both_classes(covers(self._space.draw(len(codes), random), codes))
+        return self._class_probabilities(covers(self._space.draw(len(codes), random), codes))
 
-    def _member_proba(self, X: ArrayLike, hypothesis: NDArray[np.int64]) -> Array:
+    def _hypothesis_proba(self, X: ArrayLike, hypothesis: NDArray[np.int64]) -> Array:
+        """Return the class probabilities under one hypothesis, given as codes of shape (1, n_attributes)."""
         codes = self._check_table(X)
-        return self._both_classes(covers(np.broadcast_to(hypothesis, codes.shape), codes))
+        return self._class_probabilities(covers(np.broadcast_to(hypothesis, codes.shape), codes))
 
     def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Conjunction]:
         """Draw `n` hypotheses from the posterior; if `random_state` is None, the estimator's is used."""
         whole(0).check("n", n)
         drawn = self._space.draw(n, generator(random_state, self.random_state))
-        return [self._conjunction(codes) for codes in drawn]
+        return [self._to_conjunction(codes) for codes in drawn]
 
     def best_question(self, X: ArrayLike | None = None) -> Question:
         """Return the most informative query, the instance whose share of covering hypotheses is closest to 1/2.
@@ -542,7 +559,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
             good query.
         """
         if X is None:
-            codes, share = self._space.question()
+            codes, share = self._space.find_query()
         else:
             check_in_memory(self, X)
             rows = self._check_table(X)
@@ -560,9 +577,11 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
     # Saving --------------------------------------------------
 
     def _example_arrays(self) -> dict[str, np.ndarray]:
+        """Return the examples and the seed for the model file."""
         return {"codes": self._examples.codes, "weight": self._examples.weight, "seed": np.array(self._seed)}
 
     def _restore_examples(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the examples from the arrays of a model file; raise ValueError if they are malformed."""
         codes, weight = arrays["codes"].astype(np.int64), arrays["weight"].astype(np.float64)
         sizes = self._attribute_sizes()
         if codes.ndim != 2 or codes.shape[1] != len(sizes) or len(sizes) != len(self._encoder.categories):
@@ -571,7 +590,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
             raise ValueError("the examples are malformed")
         if (codes < ANYTHING).any() or (codes >= sizes).any() or len(self.classes_) != 2 or len(codes) == 0:
             raise ValueError("the examples are malformed")
-        self._learn_positive()
+        self._set_positive_class()
         self._seed = int(arrays["seed"])
         self._examples = Examples(codes, weight)
 

@@ -57,7 +57,7 @@ def learn_limits(
 
 
 def binned(X: NDArray[Any], limits: Limits) -> NDArray[Any]:
-    """Return a table with numbers replaced by bin positions; NaN is kept."""
+    """Return a table of floats with numbers replaced by bin positions; columns without edges and NaN are unchanged."""
     if all(edges is None for edges in limits):
         return X
     out = np.array(X, dtype=np.float64, order="F")
@@ -69,7 +69,7 @@ def binned(X: NDArray[Any], limits: Limits) -> NDArray[Any]:
 
 
 def bin_names(limits: Array) -> list[str]:
-    """Return the names of the bins of a column."""
+    """Return the names of the bins between the upper edges `limits`, such as "<= 1", "1 to 2" and "> 2"."""
     if not limits.size:
         return ["any"]
     ends = [f"{limit:g}" for limit in limits]
@@ -108,11 +108,11 @@ def limits_from_arrays(arrays: dict[str, NDArray[Any]], is_categorical: NDArray[
 
 
 def declared_values(X: Any) -> list[Values]:
-    """Return the values that the dtype of each column declares; arrays and tables in batches declare none."""
+    """Return the values that the dtype of each column declares, or None for columns that declare none."""
     return table_over(X).declared_values()
 
 
-def given_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, names: Sequence[str]) -> list[Values]:
+def specified_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder, names: Sequence[str]) -> list[Values]:
     """Return the values of each column that the user specifies, in the specified order; `names` are the column names.
 
     Raises
@@ -174,7 +174,7 @@ def with_values(
         more = list(declared[index] or [])
         categories[index] = more if in_order else sorted_categories([*old, *more], str(index))
     largest = max(len(values or ()) for values in categories)
-    rows = np.array(rows, dtype=_wide_enough(rows.dtype, largest), order="F")
+    rows = np.array(rows, dtype=_widen_dtype(rows.dtype, largest), order="F")
     for index, old in zip(changed, old_categories, strict=True):
         move_positions(rows[:, index], old, categories[index] or [], first)
     return with_categories(encoder, categories), rows
@@ -188,12 +188,14 @@ def with_categories(encoder: InputEncoder, categories: list[list[Any] | None]) -
 
 
 def _adds_values(observed: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
+    """Return True if the declared values change the categories of a column."""
     if observed is None or declared is None:
         return False
     return observed != list(declared) if in_order else not set(declared) <= set(observed)
 
 
-def _wide_enough(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
+def _widen_dtype(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
+    """Return an unsigned type that holds codes up to `largest` + 1; other types are returned unchanged."""
     if dtype.kind != "u":
         return dtype
     return next(wider for wider in CODE_DTYPES if wider >= dtype and largest + 1 <= np.iinfo(wider).max)
@@ -217,6 +219,7 @@ class CategoricalInput(BaseClassifier):
         return tags
 
     def _learn_table(self, X: Any) -> Any:
+        """Learn the categories of all columns and return `X` as category positions, with NaN for missing values."""
         try:
             rows = super()._learn_table(dense(X))
         except TypeError as error:  # an unhashable value, such as a dict
@@ -224,6 +227,7 @@ class CategoricalInput(BaseClassifier):
         return as_array(rows) if isinstance(rows, RowSource) else rows
 
     def _check_table(self, X: Any) -> Any:
+        """Return `X` as category positions, with NaN for missing and unseen values."""
         return super()._check_table(dense(X))
 
 
@@ -238,10 +242,11 @@ class CodedInput(CategoricalInput):
         return self.categorical_features == "all"
 
     def _learn_table(self, X: Any) -> Any:
+        """Learn the categories of the columns and return `X` as codes, or as positions and numbers."""
         if self._is_whole(X):
             return super()._learn_table(ArrayTable(X))
-        is_whole_table = self._comm.size == 1 and self._reads_codes and holds_numbers(X)
-        coded = _ranges_of(X, self._encoder_threads()) if is_whole_table else None
+        is_whole_table = self._comm.size == 1 and self._reads_codes and is_numeric_matrix(X)
+        coded = _codes_of_ranges(X, self._encoder_threads()) if is_whole_table else None
         if coded is None:
             return super()._learn_table(X)
         codes, categories = coded
@@ -250,7 +255,8 @@ class CodedInput(CategoricalInput):
         return codes.T
 
     def _check_table(self, X: Any) -> Any:
-        if holds_numbers(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
+        """Return `X` as codes, or as positions and numbers; integers from 0 are encoded directly."""
+        if is_numeric_matrix(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
             sizes = [len(values or ()) for values in self._encoder.categories]
             if all(values == list(range(size)) for values, size in zip(self._encoder.categories, sizes, strict=True)):
                 return encode(X, np.array(sizes, dtype=np.int64), self._encoder_threads()).codes.T
@@ -258,15 +264,15 @@ class CodedInput(CategoricalInput):
 
     def _is_whole(self, X: Any) -> bool:
         """Return True if `X` is an integer array to encode directly, because floats cannot represent large integers."""
-        return self._reads_codes and holds_numbers(X) and X.dtype.kind != "f"
+        return self._reads_codes and is_numeric_matrix(X) and X.dtype.kind != "f"
 
 
-def holds_numbers(X: Any, kinds: str = "iuf") -> bool:
-    """Return True if `X` is a NumPy matrix of native numbers of some kinds."""
+def is_numeric_matrix(X: Any, kinds: str = "iuf") -> bool:
+    """Return True if `X` is a non-empty NumPy matrix of native numbers of some dtype kinds."""
     return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in kinds and X.flags.aligned and X.size > 0
 
 
-def _ranges_of(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list[Any] | None]] | None:
+def _codes_of_ranges(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list[Any] | None]] | None:
     """Return codes and the categories 0 to maximum of each column, or None if a column is not a gapless range."""
     coded = encode_all(X, n_threads)
     if coded.faults.any() or coded.largest.max() > LARGEST_PLAIN:
@@ -283,6 +289,7 @@ class DiscreteClassifier(CategoricalInput):
     """Base class of classifiers on categorical columns whose values become integer codes, -1 if missing or unseen."""
 
     def _learn_table(self, X: Any) -> Codes:
+        """Learn the categories and return `X` as integer codes, -1 if missing."""
         codes = as_codes(super()._learn_table(X))
         declared = getattr(self, "categories", None)
         if declared is not None:
@@ -291,10 +298,11 @@ class DiscreteClassifier(CategoricalInput):
         return codes
 
     def _check_table(self, X: Any) -> Codes:
+        """Return `X` as integer codes, -1 if missing or unseen."""
         return as_codes(super()._check_table(X))
 
     def _declare(self, declared: Sequence[Sequence[Any]], codes: Codes) -> Codes:
-        """Set the values of the attributes to the declared ones, which must include all values of the table."""
+        """Set the categories to `declared`, which must include all values of the table, and return the new codes."""
         if not isinstance(declared, Sequence) or isinstance(declared, str):
             raise ValueError(f"categories must be None or a list of the values of each column; got {declared!r}.")
         listed = [distinct_values(f"categories[{j}]", values) for j, values in enumerate(declared)]
@@ -313,7 +321,7 @@ class DiscreteClassifier(CategoricalInput):
         """Encode a table like `_check_table`, but add new values as categories, or raise if values are declared."""
         X = dense(X)
         table = self._encoder.matched(X, type(self).__name__)
-        encoder = extended(self._encoder, table)
+        encoder = extend_encoder(self._encoder, table)
         if getattr(self, "categories", None) is not None:
             _check_declared(self._encoder.categories, encoder.categories)
             return self._check_table(X)
@@ -323,6 +331,7 @@ class DiscreteClassifier(CategoricalInput):
         return self._check_table(X)
 
     def _attribute_sizes(self) -> tuple[int, ...]:
+        """Return the number of values of each attribute."""
         return tuple(len(values) for values in self._encoder.categories if values is not None)
 
 
@@ -340,7 +349,7 @@ def as_codes(positions: NDArray[np.floating]) -> Codes:
     return np.where(np.isnan(positions), MISSING, positions).astype(np.int64)
 
 
-def extended(encoder: InputEncoder, table: Table) -> InputEncoder:
+def extend_encoder(encoder: InputEncoder, table: Table) -> InputEncoder:
     """Return an encoder extended by the new values of a table; positions of old values are unchanged."""
     if len(table) != len(encoder.categories):
         return encoder  # the caller raises the error

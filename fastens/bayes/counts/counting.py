@@ -44,7 +44,7 @@ class LabelledCodes(NamedTuple):
 
 
 def offsets_of(n_codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the offset of each column's cells in the concatenation over all columns, and the total number of cells."""
+    """Return the first cell of each column in the concatenation of all columns, and the total number of cells."""
     return np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
 
 
@@ -60,7 +60,7 @@ def class_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int
 
 
 def empty_counts(n_codes: NDArray[np.int64], n_classes: int, weights: NDArray[np.float64] | None) -> Counts:
-    """Return zero counts."""
+    """Return zeros of shape (n_classes, n_codes.sum()): integers, or floats if rows have weights."""
     out: Any = np.zeros((n_classes, int(n_codes.sum())), dtype=np.int64 if weights is None else np.float64)
     return out
 
@@ -107,7 +107,7 @@ def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:
 
 
 def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:
-    """Return the counts of `class_counts` or `pair_counts` without code 0: ``n_codes - 1`` cells for each column."""
+    """Return class or pair counts without the cells of code 0: ``n_codes - 1`` cells for each column."""
     cells = np.delete(np.arange(counts.shape[1]), offsets_of(n_codes)[:-1])
     return counts[:, cells] if counts.ndim == 2 else counts[:, cells[:, None], cells]
 
@@ -116,7 +116,7 @@ def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:
 
 
 def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes:
-    """Return the codes of a table, or CSR matrix, of category positions: integers from 0, or NaN if missing.
+    """Return the codes of a table, or CSR matrix, of category positions: 0 for NaN, p + 1 for position p.
 
     Positions of at least `n_categories` get the code n_categories + 1.
     """
@@ -137,7 +137,7 @@ def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes
 
 
 def encode_all(X: Any, n_threads: int = 1) -> Codes:
-    """Return the codes of a table of category positions in which every position up to the maximum is a category."""
+    """Return the codes of a table of category positions, 0 for NaN and p + 1 for p; every position is a category."""
     narrow = np.iinfo(np.uint8).max - 1
     coded = encode(X, np.full(X.shape[1], narrow, dtype=np.int64), n_threads)
     if coded.largest.max(initial=0) < narrow or coded.largest.max() >= MAX_CATEGORIES:
@@ -176,7 +176,7 @@ class CountCube:
         return math.prod((self.sizes + 1).tolist())
 
     def cells_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the cell of each row of codes."""
+        """Return the index of the smallest cell that contains each row of codes; codes below 0 become "any value"."""
         return np.where(codes < 0, self.sizes, codes) @ self.strides
 
     def digits_of(self, cell: int) -> NDArray[np.int64]:
@@ -185,7 +185,7 @@ class CountCube:
         return np.where(digits == self.sizes, -1, digits)
 
     def n_fixed(self) -> NDArray[np.int8]:
-        """Return the number of attributes of each cell that are not "any value"."""
+        """Return the number of attributes of each cell that are not "any value", shape (n_cells,)."""
         fixed = np.zeros(1, dtype=np.int8)
         for size in self.sizes.tolist():
             fixed = np.add.outer(fixed, np.array([1] * size + [0], dtype=np.int8)).ravel()
@@ -239,7 +239,7 @@ class CodedRows:
     continuous: frozenset[int] = frozenset()
 
     def of_values(self, variable: int) -> Array:
-        """Return the numbers of a continuous variable; missing values hold any number."""
+        """Return the numbers of a continuous variable, shape (n_rows,); entries of missing values are undefined."""
         assert self.values is not None
         return self.values[variable]
 
@@ -266,11 +266,11 @@ class FamilyLayout:
         n_values = sizes.tolist()
         self.families, self.sizes = families, sizes
         self.shapes = [tuple([n_values[column] for column in family]) for family in families]
-        self.starts = _running([len(family) for family in families])
+        self.starts = _cumulative_offsets([len(family) for family in families])
         self.columns = np.array([column for family in families for column in family], dtype=np.int64)
         strides = [math.prod(shape[axis + 1 :]) for shape in self.shapes for axis in range(len(shape))]
         self.strides = np.array(strides, dtype=np.int64)
-        self.offsets = _running(map(math.prod, self.shapes))
+        self.offsets = _cumulative_offsets(map(math.prod, self.shapes))
 
     def count(self, rows: CodedRows, is_complete: NDArray[np.uint8]) -> Counts:
         """Return the counts of `family_counts` as one array; `is_complete` is the result of `complete_columns`."""
@@ -279,14 +279,14 @@ class FamilyLayout:
         return counts
 
     def _add_rows(self, rows: CodedRows, is_complete: NDArray[np.uint8], out: Counts) -> None:
-        """Add the rows of this process to `out`."""
+        """Add the rows of this process to the counts `out`, by joint families if that is faster."""
         codes, weights, n_threads = rows.codes, rows.weights, rows.n_threads
         if not codes.size or not out.size:
             return
         n_rows = codes.shape[1]
         is_large = len(self.families) * n_rows >= JOIN_GRAIN and out.size <= n_rows
         if is_large and weights is None and is_complete[self.columns].all():
-            families, joint_indices = _joined_families(self.families, self.sizes.tolist())
+            families, joint_indices = _join_families(self.families, self.sizes.tolist())
             joint = FamilyLayout(families, self.sizes)
             joint_counts = np.zeros(joint.offsets[-1], dtype=np.int64)
             joint._count_rows(codes, None, is_complete, joint_counts, n_threads)
@@ -297,7 +297,7 @@ class FamilyLayout:
     def _count_rows(
         self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], out: Counts, n_threads: int
     ) -> None:
-        """Count each family separately."""
+        """Add the rows of this process to the counts `out`, family by family."""
         n_codes, n_families = self.columns.size * codes.shape[1], len(self.shapes)
         n_threads = min(threads_for(n_codes, n_threads, COUNT_GRAIN), n_families)
         at_once = max(CODES_BETWEEN_SIGNALS * n_families // max(n_codes, 1), n_threads)
@@ -306,9 +306,9 @@ class FamilyLayout:
             where = self.starts[ends], self.columns, self.strides, self.offsets[ends]
             count_families(codes, self.sizes, *where, weights, is_complete, out, n_threads)
 
-    def _add_margins(self, joint: FamilyLayout, places: list[int], counts: Counts, out: Counts) -> None:
-        """Add the marginal counts of joint families to the families, which are at `places` in them."""
-        axes = [joint.families[index] for index in places]
+    def _add_margins(self, joint: FamilyLayout, joint_indices: list[int], counts: Counts, out: Counts) -> None:
+        """Add the margins of the joint counts to `out`; family f is part of joint family `joint_indices[f]`."""
+        axes = [joint.families[index] for index in joint_indices]
         n_values, strides = self.sizes.tolist(), self.strides.tolist()
         stride_of = [
             dict(zip(family, strides[first:last], strict=True))
@@ -316,8 +316,8 @@ class FamilyLayout:
         ]
         add_margins(
             counts,
-            joint.offsets[places],
-            _running(map(len, axes)),
+            joint.offsets[joint_indices],
+            _cumulative_offsets(map(len, axes)),
             np.array([n_values[column] for family in axes for column in family], dtype=np.int64),
             np.array(
                 [stride_of[f].get(column, 0) for f, family in enumerate(axes) for column in family], dtype=np.int64
@@ -328,33 +328,33 @@ class FamilyLayout:
         )
 
     def split(self, cells: NDArray[Any]) -> list[NDArray[Any]]:
-        """Return the table of each family, with an axis for each of its variables."""
+        """Split one array of the cells of all families into a table for each family, with an axis per variable."""
         parts = zip(self.shapes, pairwise(self.offsets.tolist()), strict=True)
         return [cells[first:last].reshape(shape) for shape, (first, last) in parts]
 
 
-def _joined_families(families: Sequence[Family], sizes: list[int]) -> tuple[list[Family], list[int]]:
-    """Join families whose variables have few value combinations; return the joint families and the index of each."""
+def _join_families(families: Sequence[Family], sizes: list[int]) -> tuple[list[Family], list[int]]:
+    """Join families whose variables have few combinations; return joint families and the joint index of each family."""
     joined: list[set[int]] = []
     cells: list[int] = []
     indices: list[int] = []
     for family in families:
-        best, fewest = len(joined), math.inf
+        best, min_more = len(joined), math.inf
         for k in range(max(0, len(joined) - NEAR_FAMILIES), len(joined)):
             n_more = math.prod([sizes[column] for column in family if column not in joined[k]])
-            if n_more < fewest and n_more * cells[k] <= JOINT_CELLS:
-                best, fewest = k, n_more
+            if n_more < min_more and n_more * cells[k] <= JOINT_CELLS:
+                best, min_more = k, n_more
         if best == len(joined):
             joined.append(set(family))
             cells.append(n_cells(family, sizes))
         else:
             joined[best].update(family)
-            cells[best] *= int(fewest)
+            cells[best] *= int(min_more)
         indices.append(best)
     return [tuple(sorted(columns)) for columns in joined], indices
 
 
-def _running(numbers: Iterable[int]) -> NDArray[np.int64]:
+def _cumulative_offsets(numbers: Iterable[int]) -> NDArray[np.int64]:
     """Return the cumulative sums of numbers, starting with 0."""
     return np.array(list(accumulate(numbers, initial=0)), dtype=np.int64)
 

@@ -1,6 +1,6 @@
 """Counts of codes, pairs and triples by class, and codes of positions."""
 
-from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
+from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, weight_pointer
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 
@@ -24,6 +24,7 @@ cdef struct Counting:
 
 
 cdef void _count_column(const Counting* c, Py_ssize_t j, const any_code_t* codes, count_t* out) noexcept nogil:
+    """Add the rows, or their weights, to the counts of column j by class and code."""
     cdef Py_ssize_t i, stride = c.n_cells
     cdef const int32_t* y = c.y
     cdef const float64_t* weight = c.weight
@@ -36,15 +37,16 @@ cdef void _count_column(const Counting* c, Py_ssize_t j, const any_code_t* codes
 cdef void _count_keys(
     const any_code_t* codes, const int64_t* keys, const float64_t* weight, Py_ssize_t n_rows, count_t* out
 ) noexcept nogil:
+    """Add the rows, or their weights, to the cells `keys[i] + codes[i]`."""
     cdef Py_ssize_t i
     for i in range(n_rows):
         count_row(&out[keys[i] + codes[i]], weight, i)
 
 
-cdef void _count_partners(
+cdef void _count_column_partners(
     const Counting* c, Py_ssize_t column, const any_code_t* codes, count_t* out
 ) noexcept nogil:
-    # Count all pairs of a column and a later column.
+    """Add the rows to the counts of all pairs of a column and a later column."""
     cdef int64_t[PAIR_ROWS] keys
     cdef Py_ssize_t n_rows = c.n_rows, n_cells = c.n_cells
     cdef const int32_t* y = c.y
@@ -62,18 +64,22 @@ cdef void _count_partners(
             _count_keys(codes + j * n_rows + first, keys, weights, n, out + offsets[j])
 
 
-cdef void _count_third(
+cdef void _count_keyed_pairs(
     const any_code_t* codes, const int64_t* keys, const int32_t* rows, const float64_t* weight, Py_ssize_t n,
     count_t* out
 ) noexcept nogil:
+    """Add the rows whose code is known to the cells `keys[i] + codes[rows[i]] - 1`."""
     cdef Py_ssize_t i
     for i in range(n):
         if codes[rows[i]]:
             count_row(&out[keys[i] + codes[rows[i]] - 1], weight, rows[i])
 
 
-cdef void _count_thirds(const Counting* c, Py_ssize_t index, const any_code_t* codes, count_t* out) noexcept nogil:
-    # Count all triples of a pair of columns and a later column. `pair` holds both columns and the start of their block.
+cdef void _count_pair_partners(
+    const Counting* c, Py_ssize_t index, const any_code_t* codes, count_t* out
+) noexcept nogil:
+    """Add the rows to the counts of all triples of the pair of columns `index` and a later column."""
+    # `pair` holds both columns and the start of their block.
     cdef int64_t[PAIR_ROWS] keys
     cdef int32_t[PAIR_ROWS] rows
     cdef Py_ssize_t n_rows = c.n_rows, n_cells = c.n_cells
@@ -96,34 +102,37 @@ cdef void _count_thirds(const Counting* c, Py_ssize_t index, const any_code_t* c
             rows[n] = <int32_t> i
             n += one[first + i] != 0 and other[first + i] != 0
         for k in range(pair[1] + 1, c.n_features):
-            _count_third(
+            _count_keyed_pairs(
                 codes + k * n_rows + first, keys, rows, weights, n, out + (offsets[k] - offsets[pair[1] + 1]))
 
 
-cdef inline void _count(const Counting* c, Py_ssize_t i, const any_code_t* codes, count_t* out) noexcept nogil:
+cdef inline void _count_item(const Counting* c, Py_ssize_t i, const any_code_t* codes, count_t* out) noexcept nogil:
+    """Count column i (order 1), its pairs with later columns (order 2), or the triples of pair i (order 3)."""
     if c.order == 1:
         _count_column(c, i, codes, out)
     elif c.order == 2:
-        _count_partners(c, i, codes, out)
+        _count_column_partners(c, i, codes, out)
     else:
-        _count_thirds(c, i, codes, out)
+        _count_pair_partners(c, i, codes, out)
 
 
-cdef inline void _count_codes_of(const Counting* c, Py_ssize_t i, const any_code_t* codes) noexcept nogil:
+cdef inline void _count_codes(const Counting* c, Py_ssize_t i, const any_code_t* codes) noexcept nogil:
+    """Count column or pair i of the job, in integers or, with weights, in floats."""
     if c.weight == NULL:
-        _count(c, i, codes, <int64_t*> c.out)
+        _count_item(c, i, codes, <int64_t*> c.out)
     else:
-        _count(c, i, codes, <float64_t*> c.out)
+        _count_item(c, i, codes, <float64_t*> c.out)
 
 
-cdef void _count_piece(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
+cdef void _count_task(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
+    """Count column or pair i of the job, whose codes have any type; `job` is a `Counting`."""
     cdef const Counting* c = <const Counting*> job
     if c.code_size == sizeof(uint8_t):
-        _count_codes_of(c, i, <const uint8_t*> c.codes)
+        _count_codes(c, i, <const uint8_t*> c.codes)
     elif c.code_size == sizeof(uint16_t):
-        _count_codes_of(c, i, <const uint16_t*> c.codes)
+        _count_codes(c, i, <const uint16_t*> c.codes)
     else:
-        _count_codes_of(c, i, <const uint32_t*> c.codes)
+        _count_codes(c, i, <const uint32_t*> c.codes)
 
 
 def count_cells(
@@ -147,12 +156,12 @@ def count_cells(
     cdef Counting job
     cdef Py_ssize_t n_features = codes.shape[0]
     job.order, job.codes, job.code_size = order, &codes[0, 0], sizeof(any_code_t)
-    job.y, job.weight = &y[0], first_of(weight)
+    job.y, job.weight = &y[0], weight_pointer(weight)
     job.offsets, job.pairs, job.out = &offsets[0], &pairs[0, 0] if order == 3 else NULL, &out[0, 0]
     job.n_features, job.n_rows = n_features, codes.shape[1]
     job.n_cells = out.shape[1] if order == 3 else offsets[n_features]
     with nogil:
-        parallel_for_until_interrupted(_count_piece, &job, pairs.shape[0] if order == 3 else n_features, n_threads)
+        parallel_for_until_interrupted(_count_task, &job, pairs.shape[0] if order == 3 else n_features, n_threads)
 
 
 ctypedef fused position_t:
@@ -175,8 +184,8 @@ cdef enum Faults:
     NOT_WHOLE = 2
 
 
-cdef inline int64_t _position_of(position_t x, uint8_t* fault) noexcept nogil:
-    # Return -1 for a missing value and -2 for a value that is not a position.
+cdef inline int64_t _check_position(position_t x, uint8_t* fault) noexcept nogil:
+    """Return a position as an integer, -1 for NaN, or -2 for other numbers, whose fault is added to `fault`."""
     if position_t is int64_t:
         if x >= 0:
             return x
@@ -195,22 +204,27 @@ cdef inline int64_t _position_of(position_t x, uint8_t* fault) noexcept nogil:
 
 
 cdef void _encode_rows(
-    const char* x, Py_ssize_t stride, Py_ssize_t n, int64_t limit, any_code_t* out, const position_t* kind,
-    int64_t* most, uint8_t* fault
+    const char* x, Py_ssize_t stride, Py_ssize_t n, int64_t limit, any_code_t* out, const position_t* value_type,
+    int64_t* max_position, uint8_t* fault
 ) noexcept nogil:
+    """Write the codes of n values of a column, which are `stride` bytes apart, and update the largest position.
+
+    Missing values become 0, positions p below `limit` become p + 1, and all other values `limit` + 1. The pointer
+    `value_type` only selects the type of the values.
+    """
     cdef Py_ssize_t i
     cdef int64_t position
-    cdef int64_t largest = most[0]
+    cdef int64_t largest = max_position[0]
     for i in range(n):
-        position = _position_of((<const position_t*> (x + i * stride))[0], fault)
+        position = _check_position((<const position_t*> (x + i * stride))[0], fault)
         largest = max(largest, position)
         out[i] = <any_code_t> (position + 1 if -1 <= position < limit else limit + 1)
-    most[0] = largest
+    max_position[0] = largest
 
 
 cdef struct Encoding:
     const char* x
-    int32_t kind                # type of the positions
+    int32_t value_type                # type of the positions
     Py_ssize_t row_stride
     Py_ssize_t column_stride
     Py_ssize_t n_rows
@@ -224,35 +238,38 @@ cdef struct Encoding:
 
 
 cdef void _encode_part(
-    const Encoding* e, Py_ssize_t part, any_code_t* codes, const position_t* kind
+    const Encoding* e, Py_ssize_t part, any_code_t* codes, const position_t* value_type
 ) noexcept nogil:
+    """Encode all columns of a part of the rows; the pointer `value_type` only selects the type of the values."""
     cdef Py_ssize_t first = part * e.part_rows, end = min(e.n_rows, first + e.part_rows), j
     while first < end:
         for j in range(e.n_features):
             _encode_rows(
                 e.x + first * e.row_stride + j * e.column_stride, e.row_stride, min(<Py_ssize_t> BLOCK, end - first),
-                e.limits[j], codes + j * e.n_rows + first, kind, e.largest + part * e.n_features + j,
+                e.limits[j], codes + j * e.n_rows + first, value_type, e.largest + part * e.n_features + j,
                 e.faults + part * e.n_features + j)
         first += BLOCK
 
 
-cdef inline void _encode_to(const Encoding* e, Py_ssize_t part, any_code_t* codes) noexcept nogil:
-    if e.kind == SINGLE:
+cdef inline void _encode_values(const Encoding* e, Py_ssize_t part, any_code_t* codes) noexcept nogil:
+    """Encode all columns of a part of the rows, whose values have any type."""
+    if e.value_type == SINGLE:
         _encode_part(e, part, codes, <const float32_t*> NULL)
-    elif e.kind == DOUBLE:
+    elif e.value_type == DOUBLE:
         _encode_part(e, part, codes, <const float64_t*> NULL)
     else:
         _encode_part(e, part, codes, <const int64_t*> NULL)
 
 
-cdef void _encode_piece(void* job, Py_ssize_t part, int32_t thread) noexcept nogil:
+cdef void _encode_task(void* job, Py_ssize_t part, int32_t thread) noexcept nogil:
+    """Encode all columns of a part of the rows; `job` is an `Encoding`."""
     cdef const Encoding* e = <const Encoding*> job
     if e.code_size == sizeof(uint8_t):
-        _encode_to(e, part, <uint8_t*> e.codes)
+        _encode_values(e, part, <uint8_t*> e.codes)
     elif e.code_size == sizeof(uint16_t):
-        _encode_to(e, part, <uint16_t*> e.codes)
+        _encode_values(e, part, <uint16_t*> e.codes)
     else:
-        _encode_to(e, part, <uint32_t*> e.codes)
+        _encode_values(e, part, <uint32_t*> e.codes)
 
 
 def encode_positions(
@@ -263,14 +280,14 @@ def encode_positions(
     uint8_t[:, ::1] faults,
     int n_threads,
 ):
-    """Write codes by column, and the maximum position and the faults of each part of the rows and column."""
+    """Write the codes of each column, and the largest position and the faults of each part of the rows and column."""
     cdef Encoding job
     cdef Py_ssize_t n_parts = largest.shape[0]
     job.x, job.row_stride, job.column_stride = <const char*> &X[0, 0], X.strides[0], X.strides[1]
-    job.kind = SINGLE if position_t is float32_t else DOUBLE if position_t is float64_t else WHOLE
+    job.value_type = SINGLE if position_t is float32_t else DOUBLE if position_t is float64_t else WHOLE
     job.n_rows, job.n_features = X.shape[0], X.shape[1]
     job.part_rows = (job.n_rows + n_parts - 1) // n_parts
     job.limits, job.codes, job.code_size = &limits[0], &codes[0, 0], sizeof(any_code_t)
     job.largest, job.faults = &largest[0, 0], &faults[0, 0]
     with nogil:
-        dynamic_parallel_for(_encode_piece, &job, n_parts, n_threads)
+        dynamic_parallel_for(_encode_task, &job, n_parts, n_threads)

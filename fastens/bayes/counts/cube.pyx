@@ -3,7 +3,7 @@
 from libc.math cimport INFINITY
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.exact cimport exp, lgamma, log
-from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, first_of
+from fastens.bayes.counts.counted cimport any_code_t, count_row, count_t, weight_pointer
 from fastens.engine.thread_pool cimport dynamic_parallel_for
 
 
@@ -11,8 +11,8 @@ cdef enum:
     MAX_ATTRIBUTES = 64
 
 
-cdef void _add_along(double[::1] cube, const int64_t[::1] sizes, int64_t inner, bint to_any) noexcept nogil:
-    # For each attribute in turn, add the cells of its values to the cell of "any", or vice versa.
+cdef void _add_along_axes(double[::1] cube, const int64_t[::1] sizes, int64_t inner, bint to_any) noexcept nogil:
+    """For each attribute in turn, add the cells of its values to its "any" cell if `to_any`, or vice versa."""
     cdef Py_ssize_t j
     cdef int64_t block, outer, v, i
     cdef double* base
@@ -36,13 +36,13 @@ cdef void _add_along(double[::1] cube, const int64_t[::1] sizes, int64_t inner, 
 def sum_out(double[::1] cube, const int64_t[::1] sizes, int64_t n_inner):
     """Add the cells of the values of each attribute to its "any" cell; a cell has `n_inner` numbers."""
     with nogil:
-        _add_along(cube, sizes, n_inner, True)
+        _add_along_axes(cube, sizes, n_inner, True)
 
 
 def spread(double[::1] cube, const int64_t[::1] sizes, int64_t n_inner):
     """Add the "any" cell of each attribute to the cells of its values, so each cell sums all cells that contain it."""
     with nogil:
-        _add_along(cube, sizes, n_inner, False)
+        _add_along_axes(cube, sizes, n_inner, False)
 
 
 cdef struct Shape:
@@ -51,8 +51,8 @@ cdef struct Shape:
     int n_attributes
 
 
-cdef inline int step(int64_t* digits, const Shape* shape, int by) noexcept nogil:
-    # Advance to the digits of the next cell (by = 1) or of the previous cell (by = -1).
+cdef inline int move_cell(int64_t* digits, const Shape* shape, int by) noexcept nogil:
+    """Change digits to the next cell (by = 1) or the previous cell (by = -1); return 0 after the last, else 1."""
     cdef int j = shape.n_attributes - 1
     while j >= 0:
         digits[j] += by
@@ -64,6 +64,7 @@ cdef inline int step(int64_t* digits, const Shape* shape, int by) noexcept nogil
 
 
 cdef inline int n_fixed(const int64_t* digits, const Shape* shape) noexcept nogil:
+    """Return the number of attributes of a cell that are not "any value"."""
     cdef int j, fixed = 0
     for j in range(shape.n_attributes):
         fixed += digits[j] < shape.sizes[j]
@@ -73,7 +74,7 @@ cdef inline int n_fixed(const int64_t* digits, const Shape* shape) noexcept nogi
 # ------------------------------------------------------------------------------------------------------------- trees
 
 cdef inline double log_children(const double* log_q, int64_t cell, int j, const Shape* shape) noexcept nogil:
-    # Return the total log evidence of the parts of the cell after a split on attribute j.
+    """Return the total log evidence of the parts of a cell after a split on attribute j."""
     cdef int64_t v
     cdef double total = 0
     for v in range(1, shape.sizes[j] + 1):
@@ -81,8 +82,8 @@ cdef inline double log_children(const double* log_q, int64_t cell, int j, const 
     return total
 
 
-cdef inline double log_rising(double base, double n, const double* table, Py_ssize_t n_table) noexcept nogil:
-    # Return log(gamma(base + n) / gamma(base)), from the table if n is an integer in its range.
+cdef inline double log_gamma_ratio(double base, double n, const double* table, Py_ssize_t n_table) noexcept nogil:
+    """Return log(gamma(base + n) / gamma(base)), from the table if n is an integer in its range."""
     cdef Py_ssize_t index = <Py_ssize_t> n if n < n_table else 0
     return table[index] if index == n else lgamma(base + n) - lgamma(base)
 
@@ -90,33 +91,34 @@ cdef inline double log_rising(double base, double n, const double* table, Py_ssi
 cdef inline double log_leaf(
     const double* counts, Py_ssize_t n_classes, double alpha, const double* tables, Py_ssize_t n_table
 ) noexcept nogil:
-    # Return the log evidence of class counts under a symmetric Dirichlet prior.
+    """Return the log evidence of class counts under a symmetric Dirichlet prior."""
     cdef double total = 0, evidence = 0
     cdef Py_ssize_t k
     for k in range(n_classes):
         total += counts[k]
-        evidence += log_rising(alpha, counts[k], tables, n_table)
-    return evidence - log_rising(alpha * n_classes, total, tables + n_table, n_table)
+        evidence += log_gamma_ratio(alpha, counts[k], tables, n_table)
+    return evidence - log_gamma_ratio(alpha * n_classes, total, tables + n_table, n_table)
 
 
-cdef inline double log_sum(const double* terms, int n, bint greatest) noexcept nogil:
-    cdef double most = -INFINITY, total = 0
+cdef inline double log_sum_or_max(const double* terms, int n, bint maximise) noexcept nogil:
+    """Return the log of the sum of n exponentials or, if `maximise`, the largest term."""
+    cdef double largest = -INFINITY, total = 0
     cdef int i
     for i in range(n):
-        if terms[i] > most:
-            most = terms[i]
-    if greatest or most == -INFINITY:
-        return most
+        if terms[i] > largest:
+            largest = terms[i]
+    if maximise or largest == -INFINITY:
+        return largest
     for i in range(n):
-        total += exp(terms[i] - most)
-    return most + log(total)
+        total += exp(terms[i] - largest)
+    return largest + log(total)
 
 
 def tree_evidence(
     const double[:, ::1] counts, const int64_t[:, ::1] layout, const double[:, ::1] log_prior, double alpha,
-    const double[:, ::1] tables, bint greatest, double[::1] log_f, double[::1] log_q
+    const double[:, ::1] tables, bint maximise, double[::1] log_f, double[::1] log_q
 ):
-    """Write the log evidence of a leaf on each cell, and of all trees on it together (or of the best tree).
+    """Write the log evidence of each cell as a leaf, and summed over all trees on it (or of the best tree).
 
     `layout` holds sizes and strides. `log_prior[:, d]` holds the log prior probabilities of a leaf and of each split if
     d attributes are fixed. Parts of a cell have smaller indices than the cell. `tables[:, n]` holds the logs of
@@ -140,8 +142,8 @@ def tree_evidence(
                 if digits[j] == shape.sizes[j]:
                     terms[n_terms] = log_prior[1, depth] + log_children(&log_q[0], cell, j, &shape)
                     n_terms += 1
-            log_q[cell] = log_sum(terms, n_terms, greatest)
-            step(digits, &shape, 1)
+            log_q[cell] = log_sum_or_max(terms, n_terms, maximise)
+            move_cell(digits, &shape, 1)
 
 
 def tree_reach(
@@ -166,16 +168,16 @@ def tree_reach(
                         through = reach[cell] * exp(through)
                         for v in range(1, shape.sizes[j] + 1):
                             reach[cell - v * shape.strides[j]] += through
-            step(digits, &shape, -1)
+            move_cell(digits, &shape, -1)
 
 
 cdef enum:
     BLOCK = 2048        # rows whose cells stay in the L1 cache while the columns of a family are read
-    NEAR = 1024         # maximum cells for which four separate counters are used: 16 KB
-    SIDES = 4
-    EMPTYING = 1 << 20  # blocks after which 32-bit counters could overflow
+    SMALL_CELLS = 1024         # maximum cells for which four separate counters are used: 16 KB
+    N_COUNTERS = 4
+    FLUSH_BLOCKS = 1 << 20  # blocks after which 32-bit counters could overflow
 
-cdef int64_t NOWHERE = -(1 << 55)       # sums of several do not overflow, and adding a cell index keeps them negative
+cdef int64_t NO_CELL = -(1 << 55)       # sums of several do not overflow, and adding a cell index keeps them negative
 
 
 cdef struct Family:
@@ -202,34 +204,38 @@ cdef struct Families:
     float64_t* out
 
 
-cdef inline Family _family_of(const Families* all, Py_ssize_t index) noexcept nogil:
+cdef inline Family _get_family(const Families* all, Py_ssize_t index) noexcept nogil:
+    """Return the columns and strides of family `index`."""
     cdef int64_t start = all.starts[index]
     return Family(all.columns + start, all.strides + start, all.starts[index + 1] - start)
 
 
-cdef inline void _add_column(
+cdef inline void _add_column_cells(
     const any_code_t* codes, int64_t size, int64_t stride, Py_ssize_t n, int64_t* cells
 ) noexcept nogil:
+    """Add the offset of the code of a column to the cells of n rows; missing or invalid codes add NO_CELL."""
     cdef Py_ssize_t i
     cdef int64_t position
     for i in range(n):
         position = <int64_t> codes[i] - 1
-        cells[i] += NOWHERE if position < 0 or position >= size else position * stride
+        cells[i] += NO_CELL if position < 0 or position >= size else position * stride
 
 
 cdef inline void _find_cells(
     const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Family family, const int64_t* sizes, int64_t* cells
 ) noexcept nogil:
+    """Write the cell of each of n rows in the table of a family, negative if a value is missing."""
     cdef Py_ssize_t i, k
     for i in range(n):
         cells[i] = 0
     for k in range(family.n_columns):
-        _add_column(codes + family.columns[k] * n_rows, sizes[family.columns[k]], family.strides[k], n, cells)
+        _add_column_cells(codes + family.columns[k] * n_rows, sizes[family.columns[k]], family.strides[k], n, cells)
 
 
-cdef inline void _find_near_cells(
+cdef inline void _find_small_cells(
     const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Family family, uint16_t* cells
 ) noexcept nogil:
+    """Write the 16-bit cells of n rows for a family with few cells and no missing values."""
     # Find the cells of families with few cells and no missing values. The compiler vectorises the 16-bit additions;
     # intermediate sums may wrap around, but the final sums are correct.
     cdef Py_ssize_t i, k
@@ -250,6 +256,7 @@ cdef void _count_family(
     const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, const int64_t* sizes,
     count_t* out
 ) noexcept nogil:
+    """Add all rows, or their weights, to the counts of a family; rows with missing values are skipped."""
     cdef int64_t[BLOCK] cells
     cdef Py_ssize_t block, first, n, i
     for block in range((n_rows + BLOCK - 1) // BLOCK):
@@ -261,74 +268,81 @@ cdef void _count_family(
                 count_row(&out[cells[i]], weight, first + i)
 
 
-cdef void _count_near_family(
+cdef void _count_small_family(
     const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, Py_ssize_t n_cells, count_t* out
 ) noexcept nogil:
+    """Add all rows, or their weights, to the counts of a family with few cells and no missing values."""
     # Neighbouring rows often fall into the same cell; separate counters avoid store-to-load dependencies between them.
     cdef uint16_t[BLOCK] cells
-    cdef uint32_t[SIDES * NEAR] sides
+    cdef uint32_t[N_COUNTERS * SMALL_CELLS] counters
     cdef Py_ssize_t block, first, n, i
-    cdef bint in_sides = count_t is int64_t and n_cells <= NEAR
-    if in_sides:
-        for i in range(SIDES * n_cells):
-            sides[i] = 0
+    cdef bint uses_counters = count_t is int64_t and n_cells <= SMALL_CELLS
+    if uses_counters:
+        for i in range(N_COUNTERS * n_cells):
+            counters[i] = 0
     for block in range((n_rows + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         n = min(<Py_ssize_t> BLOCK, n_rows - first)
-        _find_near_cells(codes + first, n_rows, n, family, cells)
-        if in_sides:
-            for i in range(n // SIDES):
-                sides[cells[4 * i]] += 1
-                sides[n_cells + cells[4 * i + 1]] += 1
-                sides[2 * n_cells + cells[4 * i + 2]] += 1
-                sides[3 * n_cells + cells[4 * i + 3]] += 1
-            for i in range(n - n % SIDES, n):
-                sides[cells[i]] += 1
-            if block % EMPTYING == EMPTYING - 1:
-                _empty(sides, n_cells, out)
+        _find_small_cells(codes + first, n_rows, n, family, cells)
+        if uses_counters:
+            for i in range(n // N_COUNTERS):
+                counters[cells[4 * i]] += 1
+                counters[n_cells + cells[4 * i + 1]] += 1
+                counters[2 * n_cells + cells[4 * i + 2]] += 1
+                counters[3 * n_cells + cells[4 * i + 3]] += 1
+            for i in range(n - n % N_COUNTERS, n):
+                counters[cells[i]] += 1
+            if block % FLUSH_BLOCKS == FLUSH_BLOCKS - 1:
+                _add_counters(counters, n_cells, out)
         else:
             for i in range(n):
                 count_row(&out[cells[i]], weight, first + i)
-    if in_sides:
-        _empty(sides, n_cells, out)
+    if uses_counters:
+        _add_counters(counters, n_cells, out)
 
 
-cdef inline void _empty(uint32_t* sides, Py_ssize_t n_cells, count_t* out) noexcept nogil:
+cdef inline void _add_counters(uint32_t* counters, Py_ssize_t n_cells, count_t* out) noexcept nogil:
+    """Add the sums of the separate counters to the counts and set the counters to 0."""
     cdef Py_ssize_t i
     for i in range(n_cells):
-        out[i] += <count_t> sides[i] + sides[n_cells + i] + sides[2 * n_cells + i] + sides[3 * n_cells + i]
-    for i in range(SIDES * n_cells):
-        sides[i] = 0
+        out[i] += <count_t> counters[i] + counters[n_cells + i] + counters[2 * n_cells + i] + counters[3 * n_cells + i]
+    for i in range(N_COUNTERS * n_cells):
+        counters[i] = 0
 
 
-cdef inline void _count(const Families* all, Py_ssize_t index, const any_code_t* codes, count_t* out) noexcept nogil:
-    cdef Family family = _family_of(all, index)
+cdef inline void _count_one_family(
+    const Families* all, Py_ssize_t index, const any_code_t* codes, count_t* out
+) noexcept nogil:
+    """Add all rows to the counts of family `index` in `out`, by the kernel that suits its size."""
+    cdef Family family = _get_family(all, index)
     cdef Py_ssize_t k, n_cells = all.offsets[index + 1] - all.offsets[index]
-    cdef bint near = n_cells <= 65536
+    cdef bint is_small = n_cells <= 65536
     out += all.offsets[index]
     for k in range(family.n_columns):
-        near = near and all.is_complete[family.columns[k]]
-    if near:
-        _count_near_family(codes, all.weight, all.n_rows, family, n_cells, out)
+        is_small = is_small and all.is_complete[family.columns[k]]
+    if is_small:
+        _count_small_family(codes, all.weight, all.n_rows, family, n_cells, out)
     else:
         _count_family(codes, all.weight, all.n_rows, family, all.sizes, out)
 
 
-cdef inline void _count_codes_of(const Families* all, Py_ssize_t index, const any_code_t* codes) noexcept nogil:
+cdef inline void _count_codes(const Families* all, Py_ssize_t index, const any_code_t* codes) noexcept nogil:
+    """Add all rows to the counts of family `index`, in integers or, with weights, in floats."""
     if all.weight == NULL:
-        _count(all, index, codes, <int64_t*> all.counts)
+        _count_one_family(all, index, codes, <int64_t*> all.counts)
     else:
-        _count(all, index, codes, <float64_t*> all.counts)
+        _count_one_family(all, index, codes, <float64_t*> all.counts)
 
 
-cdef void _count_piece(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+cdef void _count_task(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
+    """Add all rows to the counts of family `index`, whose codes have any type; `job` is a `Families`."""
     cdef const Families* all = <const Families*> job
     if all.code_size == sizeof(uint8_t):
-        _count_codes_of(all, index, <const uint8_t*> all.codes)
+        _count_codes(all, index, <const uint8_t*> all.codes)
     elif all.code_size == sizeof(uint16_t):
-        _count_codes_of(all, index, <const uint16_t*> all.codes)
+        _count_codes(all, index, <const uint16_t*> all.codes)
     else:
-        _count_codes_of(all, index, <const uint32_t*> all.codes)
+        _count_codes(all, index, <const uint32_t*> all.codes)
 
 
 def count_families(
@@ -346,29 +360,33 @@ def count_families(
     """Add the weight of each row, or 1, to out[offsets[f] + cell] for each family f; threads own whole families."""
     cdef Families job
     job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
-    job.sizes, job.is_complete, job.weight, job.counts = &sizes[0], &is_complete[0], first_of(weight), &out[0]
+    job.sizes, job.is_complete, job.weight, job.counts = &sizes[0], &is_complete[0], weight_pointer(weight), &out[0]
     job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]
     with nogil:
-        dynamic_parallel_for(_count_piece, &job, starts.shape[0] - 1, n_threads)
+        dynamic_parallel_for(_count_task, &job, starts.shape[0] - 1, n_threads)
 
 
-cdef void _sum_out(
+cdef void _add_margin(
     const int64_t* counts, const int64_t* sizes, const int64_t* strides, Py_ssize_t n_axes, int64_t n_cells,
-    int64_t* places, int64_t* out
+    int64_t* indices, int64_t* out
 ) noexcept nogil:
-    # The last axis varies fastest. `places` holds the index on each axis; it is all zeros on entry and on return.
+    """Add the counts of a joint table to the table of a family; strides of 0 sum an axis out.
+
+    `indices` is a buffer of zeros with an entry for each axis.
+    """
+    # The last axis varies fastest. `indices` holds the index on each axis; it is all zeros on entry and on return.
     cdef int64_t i, cell = 0
     cdef Py_ssize_t k
     for i in range(n_cells):
         out[cell] += counts[i]
         k = n_axes - 1
         while k >= 0:
-            places[k] += 1
+            indices[k] += 1
             cell += strides[k]
-            if places[k] < sizes[k]:
+            if indices[k] < sizes[k]:
                 break
-            cell -= places[k] * strides[k]
-            places[k] = 0
+            cell -= indices[k] * strides[k]
+            indices[k] = 0
             k -= 1
 
 
@@ -379,13 +397,13 @@ def add_margins(
     const int64_t[::1] sizes,
     const int64_t[::1] strides,
     const int64_t[::1] offsets,
-    int64_t[::1] places,
+    int64_t[::1] indices,
     int64_t[::1] out,
 ):
     """Add the marginal counts of joint tables to out[offsets[f] + cell].
 
     The joint table of family f begins at begins[f] in `counts`. The `sizes` of its axes and their `strides` in the
-    family's table begin at starts[f]; the stride is 0 for axes that are summed out. `places` is a buffer of zeros for
+    family's table begin at starts[f]; the stride is 0 for axes that are summed out. `indices` is a buffer of zeros for
     the axes of any table.
     """
     cdef Py_ssize_t f, k
@@ -395,14 +413,15 @@ def add_margins(
             n_cells = 1
             for k in range(starts[f], starts[f + 1]):
                 n_cells *= sizes[k]
-            _sum_out(
+            _add_margin(
                 &counts[begins[f]], &sizes[starts[f]], &strides[starts[f]], starts[f + 1] - starts[f], n_cells,
-                &places[0], &out[offsets[f]])
+                &indices[0], &out[offsets[f]])
 
 
 cdef inline void _add_entries(
     const int64_t* cells, Py_ssize_t n, Py_ssize_t width, const float64_t* table, float64_t* out
 ) noexcept nogil:
+    """Add the table entry of the cell of each of n rows to `out`; negative cells add nothing."""
     cdef Py_ssize_t i, c
     cdef const float64_t* entry
     for i in range(n):
@@ -412,22 +431,24 @@ cdef inline void _add_entries(
                 out[i * width + c] += entry[c]
 
 
-cdef inline void _add_rows(const Families* all, Py_ssize_t first, const any_code_t* codes) noexcept nogil:
+cdef inline void _add_block_entries(const Families* all, Py_ssize_t first, const any_code_t* codes) noexcept nogil:
+    """Add the table entries of all families to the block of rows that begins at `first`."""
     cdef int64_t[BLOCK] cells
     cdef Py_ssize_t f, n = min(<Py_ssize_t> BLOCK, all.n_rows - first)
     for f in range(all.n_families):
-        _find_cells(codes + first, all.n_rows, n, _family_of(all, f), all.sizes, cells)
+        _find_cells(codes + first, all.n_rows, n, _get_family(all, f), all.sizes, cells)
         _add_entries(cells, n, all.width, all.table + all.offsets[f] * all.width, all.out + first * all.width)
 
 
-cdef void _add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _add_entries_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Add the table entries of all families to a block of rows; `job` is a `Families`."""
     cdef const Families* all = <const Families*> job
     if all.code_size == sizeof(uint8_t):
-        _add_rows(all, block * BLOCK, <const uint8_t*> all.codes)
+        _add_block_entries(all, block * BLOCK, <const uint8_t*> all.codes)
     elif all.code_size == sizeof(uint16_t):
-        _add_rows(all, block * BLOCK, <const uint16_t*> all.codes)
+        _add_block_entries(all, block * BLOCK, <const uint16_t*> all.codes)
     else:
-        _add_rows(all, block * BLOCK, <const uint32_t*> all.codes)
+        _add_block_entries(all, block * BLOCK, <const uint32_t*> all.codes)
 
 
 def add_family_entries(
@@ -447,4 +468,4 @@ def add_family_entries(
     job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]
     job.n_families, job.table, job.width, job.out = starts.shape[0] - 1, &table[0, 0], table.shape[1], &out[0, 0]
     with nogil:
-        dynamic_parallel_for(_add_piece, &job, (job.n_rows + BLOCK - 1) // BLOCK, n_threads)
+        dynamic_parallel_for(_add_entries_task, &job, (job.n_rows + BLOCK - 1) // BLOCK, n_threads)

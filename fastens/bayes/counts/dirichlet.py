@@ -17,6 +17,7 @@ SMOOTHINGS = ("laplace", "m", "kt", "bdeu", "none")
 
 
 def _is_pseudo_counts(value: Any) -> bool:
+    """Return True if the value is a vector of finite, non-negative numbers."""
     if not isinstance(value, list | tuple | np.ndarray):
         return False
     array = np.asarray(value)
@@ -45,7 +46,7 @@ class Smoothing:
     ess: float = 1.0
 
     def of_groups(self, n_cells: NDArray[np.int64], n_classes: int | NDArray[np.int64]) -> Array:
-        """Return the pseudo-count of the cells of each group, given the number of cells of each group."""
+        """Return the pseudo-count of each cell of each group, (n_groups,), from the numbers of cells and of classes."""
         n_cells = np.maximum(n_cells, 1)
         if self.kind == "laplace":
             return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), n_cells.shape)
@@ -64,7 +65,7 @@ class Groups:
     pseudo: Array  # pseudo-count of every cell
 
     def sums(self, values: Array) -> Array:
-        """Return the sum over each group for each row of `values`."""
+        """Return the sum of the cells of each group, (n_rows, n_groups), for values of shape (n_rows, n_cells)."""
         out = np.zeros((len(values), len(self.sizes)))
         filled = np.flatnonzero(self.sizes)
         if filled.size:
@@ -73,11 +74,11 @@ class Groups:
         return out
 
     def spread(self, values: Array) -> Array:
-        """Repeat the value of each group for all of its cells."""
+        """Repeat the value of each group for all of its cells, along the last axis."""
         return np.repeat(values, self.sizes, axis=-1)
 
     def normalise(self, mass: Array) -> Array:
-        """Normalise each group to sum to 1; groups without mass become uniform."""
+        """Return the mass divided by the sum of its group; groups without mass become uniform."""
         sums = self.sums(mass)
         if (sums > 0).all():
             return mass / self.spread(sums)
@@ -86,19 +87,19 @@ class Groups:
         return np.divide(mass, total, out=np.broadcast_to(equal, mass.shape).copy(), where=total > 0)
 
     def estimate(self, counts: Array, mode: str) -> Array:
-        """Return cell probabilities: the posterior mean ("bayes"), posterior mode ("map") or frequencies ("ml")."""
+        """Return cell probabilities by the posterior mean ("bayes"), the mode ("map") or frequencies ("ml")."""
         if mode == "ml":
             return self.normalise(counts)
         return self.normalise(counts + self.pseudo if mode == "bayes" else np.maximum(counts + self.pseudo - 1, 0))
 
     def unseen(self, counts: Array, mode: str) -> Array:
-        """Return the probability of an unseen cell of each group, as if it had count 0; 0 for "ml"."""
+        """Return the probability of an unseen cell with count 0 of each group, (n_rows, n_groups); 0 for "ml"."""
         prior = self.sums(np.broadcast_to(self.pseudo * (mode != "ml"), counts.shape))
         total = (self.sums(counts) + prior) * np.maximum(self.sizes, 1)
         return np.divide(prior, total, out=np.zeros(total.shape), where=total > 0)
 
     def draw(self, counts: Array, rng: np.random.Generator) -> Array:
-        """Draw cell probabilities from the posterior."""
+        """Draw the cell probabilities for each row of counts from the posterior, shape (n_rows, n_cells)."""
         shape = counts + self.pseudo
         mass = rng.standard_gamma(shape)
         is_lost = (self.sums(mass) == 0) & (self.sums(shape) > 0)
@@ -177,7 +178,7 @@ def class_information(singles: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
 
 
 def _block_sums(values: NDArray[Any], sizes: NDArray[np.int64], axis: int) -> NDArray[Any]:
-    """Return sums over the cells of each column along an axis; 0 for columns without cells."""
+    """Return sums over the cells of each column along an axis, which has one entry per column afterwards."""
     shape = (*values.shape[:axis], len(sizes), *values.shape[axis + 1 :])
     sums = np.zeros(shape, dtype=values.dtype)
     filled = np.flatnonzero(sizes)

@@ -17,10 +17,13 @@ LOG_2PI = math.log(2 * math.pi)
 MIN_VARIANCE = 1e-9  # relative to the variance of the column; the default of scikit-learn's GaussianNB
 
 
-def family_moments(rows: CodedRows, child: int, parents: Sequence[int], known_too: Sequence[int] = ()) -> Array:
-    """Sum the second moments (1, continuous parents, child) of the rows of a family by values of discrete parents."""
+def family_moments(rows: CodedRows, child: int, parents: Sequence[int], also_known: Sequence[int] = ()) -> Array:
+    """Return the sums of z z' with z = (1, continuous parents, child) by combination of discrete parent values.
+
+    The shape is (n_combinations, d, d). Only rows in which the family and the variables `also_known` are known count.
+    """
     discrete = [parent for parent in parents if parent not in rows.continuous]
-    is_known = (rows.codes[[*parents, child, *known_too]] > 0).all(axis=0)
+    is_known = (rows.codes[[*parents, child, *also_known]] > 0).all(axis=0)
     selected: Any = slice(None) if is_known.all() else is_known  # a slice avoids copies of the columns
     sizes = rows.sizes.tolist()
     cells = np.zeros(int(is_known.sum()), dtype=np.int64)
@@ -40,10 +43,10 @@ def family_moments(rows: CodedRows, child: int, parents: Sequence[int], known_to
 
 
 def regress(moments: Array, pseudo: float, prior_variance: float) -> Array:
-    """Return intercept, slopes and variance of the regressions with the highest penalised likelihood.
+    """Return intercept, slopes and variance of the regression in each cell, from its second moments.
 
     The variance has a prior of `pseudo` rows with the variance `prior_variance`. Coefficients that the rows of a cell
-    leave open are those of the regression on the rows of all cells.
+    do not determine equal the coefficients of the regression on the rows of all cells.
     """
     a, b = moments[..., :-1, :-1], moments[..., :-1, -1]
     all_cells = tuple(range(b.ndim - 1))
@@ -58,13 +61,13 @@ def regress(moments: Array, pseudo: float, prior_variance: float) -> Array:
 
 
 def residual_squares(coefficients: Array, moments: Array) -> Array:
-    """Return the sum of squared residuals of each cell."""
+    """Return the sum of squared residuals of each cell, given coefficients and second moments by cell."""
     contrast = np.concatenate([coefficients, np.full((*coefficients.shape[:-1], 1), -1.0)], axis=-1)
     return np.maximum(np.einsum("...i,...ij,...j->...", contrast, moments, contrast), 0.0)
 
 
 def pooled_variance(moments: Array) -> float:
-    """Return the residual variance within cells, or 1 if no cell has more rows than coefficients."""
+    """Return the residual variance of the regressions of all cells, or 1 without degrees of freedom."""
     n_coefficients = moments.shape[-1] - 1
     freedom = float(np.maximum(moments[..., 0, 0] - n_coefficients, 0).sum())
     squares = float(residual_squares(regress(moments, 0, 1.0)[..., :-1], moments).sum())
@@ -72,14 +75,17 @@ def pooled_variance(moments: Array) -> float:
 
 
 def gaussian_objective(regressions: Array, moments: Array, pseudo: float = 0.0, prior_variance: float = 1.0) -> float:
-    """Return the log likelihood of moments plus `pseudo` expected log densities of rows with the prior variance."""
+    """Return the log likelihood of the rows with these moments, plus the log density of `pseudo` prior rows.
+
+    The squared residuals of the prior rows have the mean `prior_variance`.
+    """
     variance = regressions[..., -1]
     squares = residual_squares(regressions[..., :-1], moments) + pseudo * prior_variance
     return float(-0.5 * ((moments[..., 0, 0] + pseudo) * (log(variance) + LOG_2PI) + squares / variance).sum())
 
 
 def gaussian_fit(moments: Array) -> tuple[float, float]:
-    """Return the log likelihood of a family and its number of cells with rows, for structure learning.
+    """Return the log likelihood of the regressions fitted to these moments, and the number of cells with rows.
 
     The variance has a prior of one row, because the likelihood of a cell with few rows has no maximum.
     """

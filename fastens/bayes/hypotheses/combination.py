@@ -44,14 +44,15 @@ class Evidence:
         return max(self.responses.shape[2] - 1, 1)
 
     def errors(self) -> Array:
-        """Return the total weight of the rows that each member misclassifies."""
-        return ((1 - self._of_truth()) * self.weight).sum(axis=1)
+        """Return the total weight of the rows that each member misclassifies, shape (n_members,)."""
+        return ((1 - self._true_class_probabilities()) * self.weight).sum(axis=1)
 
-    def _of_truth(self) -> Array:
+    def _true_class_probabilities(self) -> Array:
+        """Return the probability that each member gives to the true class of each row, (n_members, n_rows)."""
         return self.responses[:, np.arange(len(self.y)), self.y]
 
-    def noise_of_members(self) -> Array | None:
-        """Return the probability of a wrong vote for each member: the fixed noise or its posterior mean."""
+    def member_noise(self) -> Array | None:
+        """Return the probability of a wrong vote of each member, fixed or a posterior mean, or None without noise."""
         n_members = len(self.responses)
         if self.noise is None:
             return None
@@ -61,26 +62,26 @@ class Evidence:
         return np.full(n_members, float(self.noise))
 
     def log_likelihoods(self) -> Array:
-        """Return log P(D | h) of each member."""
+        """Return the log probability of all labels under each member, shape (n_members,)."""
         if not isinstance(self.noise, tuple | list):
-            return _weighed(self.by_row(), self.weight)
+            return _weighted_sums(self.row_log_likelihoods(), self.weight)
         a, b = self.noise
         # Summed separately, because total weight minus errors may be negative due to rounding.
-        wrong, right = self.errors(), (self._of_truth() * self.weight).sum(axis=1)
+        wrong, right = self.errors(), (self._true_class_probabilities() * self.weight).sum(axis=1)
         return betaln(a + wrong, b + right) - betaln(a, b) - xlogy(wrong, self.n_wrong_classes)
 
-    def by_row(self) -> Array:
+    def row_log_likelihoods(self) -> Array:
         """Return the log probability of each row for each member, shape (n_members, n_rows); -inf if impossible."""
-        truth, noise = self._of_truth(), self.noise_of_members()
+        truth, noise = self._true_class_probabilities(), self.member_noise()
         if noise is None:
             return log(np.clip(truth, 0.0, 1.0))
         wrong = 1 - truth
         return xlogy(wrong, noise[:, None] / self.n_wrong_classes) + xlog1py(truth, -noise[:, None])
 
 
-def _weighed(by_row: Array, weight: Array) -> Array:
-    """Return weighted sums over the rows; a row with probability 0 makes the sum minus infinity."""
-    return (by_row[:, weight > 0] * weight[weight > 0]).sum(axis=1)
+def _weighted_sums(row_log_likelihoods: Array, weight: Array) -> Array:
+    """Return the weighted sums over the rows of log likelihoods, (n_members, n_rows); impossible rows give -inf."""
+    return (row_log_likelihoods[:, weight > 0] * weight[weight > 0]).sum(axis=1)
 
 
 def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) -> tuple[Array, float]:
@@ -103,14 +104,16 @@ def posterior(prior: Array, log_likelihoods: Array, temperature: float = 1.0) ->
     return shares, log_evidence + float(best) / temperature
 
 
-def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float = 1e-10, max_iter: int = 2000) -> Array:
+def fit_mixture_weights(
+    log_likelihoods: Array, weight: Array, concentration: float, *, tol: float = 1e-10, max_iter: int = 2000
+) -> Array:
     """Return the MAP mixture weights under a Dirichlet(concentration) prior, computed by EM.
 
     All rows must be possible under some member, which `posterior` checks. Each step multiplies the weight of a member
     by its mean responsibility for the rows, so the likelihood never decreases.
     """
-    log_by_row, weight = log_by_row[:, weight > 0], weight[weight > 0]
-    p = exp(log_by_row - log_by_row.max(axis=0))
+    log_likelihoods, weight = log_likelihoods[:, weight > 0], weight[weight > 0]
+    p = exp(log_likelihoods - log_likelihoods.max(axis=0))
     n_members = len(p)
     mixture_weights = np.full(n_members, 1 / n_members)
     for _ in range(max_iter):
@@ -120,7 +123,7 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
         total = np.maximum((parts * weight).sum(axis=1) + concentration - 1, 0)
         if not total.any():
             # With concentration < 1 and little row weight, the prior dominates and selects a single member.
-            return np.eye(n_members)[_weighed(log_by_row, weight).argmax()]
+            return np.eye(n_members)[_weighted_sums(log_likelihoods, weight).argmax()]
         new = total / total.sum()
         if np.abs(new - mixture_weights).max() < tol:
             return new
@@ -129,16 +132,16 @@ def pool(log_by_row: Array, weight: Array, concentration: float, *, tol: float =
 
 
 def pseudo_bma(
-    log_by_row: Array, weight: Array, prior: Array, random: np.random.Generator, n_draws: int = 1000
+    log_likelihoods: Array, weight: Array, prior: Array, random: np.random.Generator, n_draws: int = 1000
 ) -> Array:
     """Return pseudo-BMA+ weights, the posterior averaged over a Bayesian bootstrap of the rows (Yao et al. 2018)."""
     shares = random.standard_gamma(weight, size=(n_draws, len(weight)))
     shares[~shares.any(axis=1)] = weight  # draws underflow for tiny weights
     shares *= weight.sum() / shares.sum(axis=1, keepdims=True)
     # A member that contradicts a row has weight 0, even if the bootstrap weight of this row underflows.
-    is_possible = ~np.isneginf(log_by_row[:, weight > 0]).any(axis=1)
-    weights = np.zeros(len(log_by_row))
-    likely = shares @ np.where(weight > 0, log_by_row[is_possible], 0.0).T
+    is_possible = ~np.isneginf(log_likelihoods[:, weight > 0]).any(axis=1)
+    weights = np.zeros(len(log_likelihoods))
+    likely = shares @ np.where(weight > 0, log_likelihoods[is_possible], 0.0).T
     weights[is_possible] = softmax(xlogy(1, prior[is_possible]) + likely, axis=1).mean(axis=0)
     return weights
 
@@ -229,30 +232,31 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         else:
             folds = [] if data.validation is not None else self._folds(data, rows)
             members, responses = self._fit_level(specs, data, folds, self.refit)
-            data = _without_unknown_classes(data, folds)
+            data = _ignore_unseen_classes(data, folds)
         if self._is_prefit or data.validation is not None:
-            data = self._held_out(data)
+            data = self._validation_or_training_rows(data)
             responses = [member.respond(data.X) for member in members]
         self._members = members
-        self._weigh(_evidence(responses, data, self.noise), prior)
+        self._set_posterior(_make_evidence(responses, data, self.noise), prior)
 
-    def _held_out(self, data: MemberData) -> MemberData:
-        """Return the rows on which likelihoods are computed: the validation set, if there is one."""
+    def _validation_or_training_rows(self, data: MemberData) -> MemberData:
+        """Return the validation set if there is one, otherwise the training rows."""
         if data.validation is None:
             return data
         X_val, y_val = data.validation
         return MemberData(X_val, self._encode_target(y_val), data.classes, None)
 
-    def _weigh(self, evidence: Evidence, prior: Array) -> None:
+    def _set_posterior(self, evidence: Evidence, prior: Array) -> None:
+        """Set the fitted attributes that follow from the evidence: likelihoods, noise, posterior and weights."""
         self.prior_ = prior
         self.log_likelihoods_ = evidence.log_likelihoods()
-        noise = evidence.noise_of_members()
+        noise = evidence.member_noise()
         self.noise_ = np.empty(0) if noise is None else noise
         self.posterior_, self.log_evidence_ = posterior(prior, self.log_likelihoods_, float(self.temperature))
-        self._combine(evidence, prior)
+        self._set_weights(evidence, prior)
 
-    def _combine(self, evidence: Evidence, prior: Array) -> None:
-        """Learn from the posterior how the members are combined."""
+    def _set_weights(self, evidence: Evidence, prior: Array) -> None:
+        """Set how the members are combined, given the evidence and the posterior."""
         raise NotImplementedError
 
     # Members --------------------------------------------------
@@ -286,8 +290,8 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         random = generator(random_state, self.random_state)
         return [models[index] for index in draw_index(self.posterior_, n, random).tolist()]
 
-    def _proba_of(self, index: int, X: Any) -> Array:
-        """Return P(y | x, h) of one member for validated rows, including its noise if it votes."""
+    def _member_proba(self, index: int, X: Any) -> Array:
+        """Return the class probabilities of member `index` for rows, including its noise if it votes."""
         proba = self._members[index].respond(X)
         if not len(self.noise_):
             return proba
@@ -298,14 +302,15 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
     # Saving --------------------------------------------------
 
     def _check_noise(self, arrays: Arrays) -> None:
+        """Raise ValueError if the noise read from a file does not match the members."""
         if self.noise_.shape != ((0,) if self.noise is None else (len(self._members),)):
             raise ValueError("the noise is malformed")
 
     _saved: ClassVar[SavedParts] = ("noise_", "log_evidence_", Saved(finish=_check_noise))
 
 
-def _without_unknown_classes(data: MemberData, folds: list[Fold]) -> MemberData:
-    """Return the rows with weight 0 for those whose class no training row of their fold has.
+def _ignore_unseen_classes(data: MemberData, folds: list[Fold]) -> MemberData:
+    """Return the data with weight 0 for rows of a class that the training rows of their fold lack.
 
     No member could learn such a class, so the row says nothing about the hypotheses.
     """
@@ -318,7 +323,7 @@ def _without_unknown_classes(data: MemberData, folds: list[Fold]) -> MemberData:
     return replace(data, sample_weight=weight * is_known)
 
 
-def _evidence(responses: list[Array], data: MemberData, noise: Any) -> Evidence:
+def _make_evidence(responses: list[Array], data: MemberData, noise: Any) -> Evidence:
     """Return the evidence of the rows for which every member has a response."""
     rows = known_rows(responses)
     return Evidence(np.stack(responses)[:, rows], data.y[rows].astype(np.intp), data.weight[rows], noise)
@@ -380,40 +385,47 @@ class BayesOptimalClassifier(PosteriorMixin, BaseCombination):
     method: str = parameter(one_of("bma", "pool", "pseudo-bma+"), default="bma")
     concentration: float = parameter(real(0, open_low=True), default=1.0)
 
-    def _combine(self, evidence: Evidence, prior: Array) -> None:
+    def _set_weights(self, evidence: Evidence, prior: Array) -> None:
+        """Set `weights_` by the method: the posterior, MAP mixture weights or pseudo-BMA+ weights."""
         if self.method == "bma":
             self.weights_ = self.posterior_.copy()
         elif self.method == "pool":
-            self.weights_ = pool(evidence.by_row(), evidence.weight, float(self.concentration))
+            self.weights_ = fit_mixture_weights(
+                evidence.row_log_likelihoods(), evidence.weight, float(self.concentration)
+            )
         else:
             random = generator(self.random_state)
-            by_row = evidence.by_row() / float(self.temperature)
-            self.weights_ = pseudo_bma(by_row, evidence.weight, prior, random)
+            row_log_likelihoods = evidence.row_log_likelihoods() / float(self.temperature)
+            self.weights_ = pseudo_bma(row_log_likelihoods, evidence.weight, prior, random)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the average of the members' probabilities weighted by `weights_`, shape (n_samples, n_classes)."""
         rows = self._check_table(X)
-        return np.sum([w * self._proba_of(i, rows) for i, w in enumerate(self.weights_.tolist()) if w > 0], axis=0)
+        return np.sum([w * self._member_proba(i, rows) for i, w in enumerate(self.weights_.tolist()) if w > 0], axis=0)
 
     def _map_proba(self, X: ArrayLike) -> Array:
-        return self._proba_of(self.map_index_, self._check_table(X))
+        """Return the class probabilities of the most probable member, shape (n_samples, n_classes)."""
+        return self._member_proba(self.map_index_, self._check_table(X))
 
     def _ml_proba(self, X: ArrayLike) -> Array:
-        return self._proba_of(self.ml_index_, self._check_table(X))
+        """Return the class probabilities of the member with the maximum likelihood, shape (n_samples, n_classes)."""
+        return self._member_proba(self.ml_index_, self._check_table(X))
 
     def _gibbs_proba(self, X: ArrayLike, random: np.random.Generator) -> Array:
+        """Return the class probabilities of a member drawn for each row, shape (n_samples, n_classes)."""
         rows = self._check_table(X)
         drawn = draw_index(self.posterior_, rows.shape[0], random)
         out = np.empty((rows.shape[0], len(self.classes_)))
         for index in np.unique(drawn).tolist():
-            out[drawn == index] = self._proba_of(index, rows)[drawn == index]
+            out[drawn == index] = self._member_proba(index, rows)[drawn == index]
         return out
 
     def _vote_share(self, X: ArrayLike) -> Array:
+        """Return the posterior probability of the members that vote for each class, shape (n_samples, n_classes)."""
         rows = self._check_table(X)
         votes = np.zeros((rows.shape[0], len(self.classes_)))
         for index in np.flatnonzero(self.posterior_).tolist():
-            votes[np.arange(len(votes)), self._proba_of(index, rows).argmax(axis=1)] += self.posterior_[index]
+            votes[np.arange(len(votes)), self._member_proba(index, rows).argmax(axis=1)] += self.posterior_[index]
         return votes
 
 
@@ -422,10 +434,12 @@ class _OneMemberClassifier(BaseCombination):
 
     chosen_index_: int
 
-    def _combine(self, evidence: Evidence, prior: Array) -> None:
-        self.chosen_index_ = self._choose()
+    def _set_weights(self, evidence: Evidence, prior: Array) -> None:
+        """Set `chosen_index_`, the index of the member that predicts."""
+        self.chosen_index_ = self._choose_member()
 
-    def _choose(self) -> int:
+    def _choose_member(self) -> int:
+        """Return the index of the member that predicts."""
         raise NotImplementedError
 
     @property
@@ -436,13 +450,14 @@ class _OneMemberClassifier(BaseCombination):
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probabilities of the chosen member, shape (n_samples, n_classes)."""
         rows = self._check_table(X)
-        return self._proba_of(self.chosen_index_, rows)
+        return self._member_proba(self.chosen_index_, rows)
 
-    def _check_chosen(self, arrays: Arrays) -> None:
+    def _check_chosen_index(self, arrays: Arrays) -> None:
+        """Raise ValueError if the index read from a file does not match the members."""
         if not 0 <= self.chosen_index_ < len(self._members):
             raise ValueError("chosen_index_ is malformed")
 
-    _saved: ClassVar[SavedParts] = ("chosen_index_", Saved(finish=_check_chosen))
+    _saved: ClassVar[SavedParts] = ("chosen_index_", Saved(finish=_check_chosen_index))
 
 
 @with_parameters
@@ -463,7 +478,8 @@ class MAPClassifier(_OneMemberClassifier):
     GaussianNB()
     """
 
-    def _choose(self) -> int:
+    def _choose_member(self) -> int:
+        """Return the index of the most probable member."""
         return self.map_index_
 
 
@@ -485,7 +501,8 @@ class MaximumLikelihoodClassifier(_OneMemberClassifier):
     GaussianNB()
     """
 
-    def _choose(self) -> int:
+    def _choose_member(self) -> int:
+        """Return the index of the member with the maximum likelihood."""
         return self.ml_index_
 
 
@@ -526,7 +543,8 @@ class GibbsClassifier(_OneMemberClassifier):
 
     n_draws: int = parameter(whole(1), default=1)
 
-    def _choose(self) -> int:
+    def _choose_member(self) -> int:
+        """Draw members from the posterior, set `drawn_indices_` and return the first index."""
         self.drawn_indices_ = draw_index(self.posterior_, self.n_draws, generator(self.random_state))
         return int(self.drawn_indices_[0])
 
@@ -534,17 +552,18 @@ class GibbsClassifier(_OneMemberClassifier):
         """Return the mean probabilities of the members that were drawn, shape (n_samples, n_classes)."""
         rows, drawn = self._check_table(X), np.unique(self.drawn_indices_, return_counts=True)
         shares = zip(drawn[0].tolist(), (drawn[1] / len(self.drawn_indices_)).tolist(), strict=True)
-        return np.sum([share * self._proba_of(index, rows) for index, share in shares], axis=0)
+        return np.sum([share * self._member_proba(index, rows) for index, share in shares], axis=0)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class with the most votes of the members that were drawn; ties go to the first class."""
         rows = self._check_table(X)
         votes = np.zeros((rows.shape[0], len(self.classes_)))
         for index, n in zip(*np.unique(self.drawn_indices_, return_counts=True), strict=True):
-            votes[np.arange(len(votes)), self._proba_of(int(index), rows).argmax(axis=1)] += n
+            votes[np.arange(len(votes)), self._member_proba(int(index), rows).argmax(axis=1)] += n
         return self.classes_[votes.argmax(axis=1)]
 
     def _check_drawn(self, arrays: Arrays) -> None:
+        """Raise ValueError if the drawn indices read from a file do not match the members."""
         drawn = self.drawn_indices_
         if drawn.shape != (self.n_draws,) or drawn.min() < 0 or drawn.max() >= len(self._members):
             raise ValueError("drawn_indices_ is malformed")

@@ -115,8 +115,8 @@ class FiniteHypothesisLearner(BaseFastens):
         y : None
             Ignored.
         """
-        self._start()
-        return self._observe(outcomes)
+        self._reset_to_prior()
+        return self._update_posterior(outcomes)
 
     @keeps_model
     def partial_fit(self, outcomes: ArrayLike, y: ArrayLike | None = None) -> FiniteHypothesisLearner:
@@ -130,22 +130,24 @@ class FiniteHypothesisLearner(BaseFastens):
             Ignored.
         """
         if not hasattr(self, "posteriors_"):
-            self._start()
-        return self._observe(outcomes)
+            self._reset_to_prior()
+        return self._update_posterior(outcomes)
 
-    def _start(self) -> None:
+    def _reset_to_prior(self) -> None:
+        """Validate the parameters and set the posterior to the prior, before any outcome."""
         self._check_parameters()
         self._table = _check_likelihoods(self.likelihoods)
         n_hypotheses, n_outcomes = self._table.shape
         prior = check_prior("prior", self.prior, n_hypotheses)
-        self.classes_ = _labels_of("outcomes", self.outcomes, list(range(n_outcomes)))
-        self._names = _labels_of("hypotheses", self.hypotheses, [f"h{i + 1}" for i in range(n_hypotheses)])
+        self.classes_ = _check_labels("outcomes", self.outcomes, list(range(n_outcomes)))
+        self._names = _check_labels("hypotheses", self.hypotheses, [f"h{i + 1}" for i in range(n_hypotheses)])
         self._log_prior = xlogy(1, prior)
         self.log_likelihoods_ = np.zeros((1, n_hypotheses))  # one row for the prior and one after each outcome
         self.posteriors_ = prior[None, :]
 
-    def _observe(self, outcomes: ArrayLike) -> FiniteHypothesisLearner:
-        index = self._index_of(outcomes)
+    def _update_posterior(self, outcomes: ArrayLike) -> FiniteHypothesisLearner:
+        """Append the posterior after each outcome and return self; raise ValueError if an outcome is impossible."""
+        index = self._encode_outcomes(outcomes)
         # A single running sum over all outcomes is bit-identical for any division into calls.
         steps = np.cumsum([self.log_likelihoods_[-1], *xlogy(1, self._table.T)[index]], axis=0)[1:]
         joint = steps + self._log_prior
@@ -161,7 +163,8 @@ class FiniteHypothesisLearner(BaseFastens):
         self.posteriors_ = np.concatenate([self.posteriors_, softmax(joint, axis=1)])
         return self
 
-    def _index_of(self, outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.intp]:
+    def _encode_outcomes(self, outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.intp]:
+        """Return the index of each outcome label, shape (n,); a ValueError for unknown labels names `name`."""
         position = {label: k for k, label in enumerate(self.classes_.tolist())}
         # NumPy would convert a mixed list to a single type, for example 1 to "1".
         labels = _as_object_vector(outcomes) if isinstance(outcomes, list | tuple) else np.ma.asanyarray(outcomes)
@@ -214,19 +217,19 @@ class FiniteHypothesisLearner(BaseFastens):
     @property
     def map_estimator_(self) -> Hypothesis:
         """Most probable hypothesis; ties go to the first."""
-        return self._hypothesis(int(_most(self.posterior_)))
+        return self._make_hypothesis(int(_argmax(self.posterior_)))
 
     @property
     def ml_estimator_(self) -> Hypothesis:
         """Maximum likelihood hypothesis; ties go to the first."""
         self._check_fitted()
-        return self._hypothesis(int(_most_of_logs(self.log_likelihoods_[-1])))
+        return self._make_hypothesis(int(_argmax_of_logs(self.log_likelihoods_[-1])))
 
     def sample_posterior(self, n: int = 1, random_state: RandomState = None) -> list[Hypothesis]:
         """Draw `n` hypotheses from the posterior; if `random_state` is None, the estimator's is used."""
         whole(0).check("n", n)
         drawn = draw_index(self.posterior_, n, generator(random_state, self.random_state))
-        return [self._hypothesis(int(index)) for index in drawn]
+        return [self._make_hypothesis(int(index)) for index in drawn]
 
     def predict_proba(self, mode: str = "bayes", random_state: RandomState = None) -> Array:
         """Return the probability that each outcome is the next one, shape (n_outcomes,).
@@ -248,7 +251,7 @@ class FiniteHypothesisLearner(BaseFastens):
 
     def predict(self, mode: str = "bayes", random_state: RandomState = None) -> Any:
         """Return the label of the most probable next outcome; ties go to the first."""
-        index = _most(self.predict_proba(mode, random_state))
+        index = _argmax(self.predict_proba(mode, random_state))
         return self.classes_[index]
 
     def predictions(self, mode: str = "bayes") -> Array:
@@ -269,10 +272,11 @@ class FiniteHypothesisLearner(BaseFastens):
         if mode == "bayes":
             return self.posteriors_ @ self._table
         if mode == "map":
-            return self._table[_most(self.posteriors_)]
-        return self._table[_most_of_logs(self.log_likelihoods_)]
+            return self._table[_argmax(self.posteriors_)]
+        return self._table[_argmax_of_logs(self.log_likelihoods_)]
 
-    def _hypothesis(self, index: int) -> Hypothesis:
+    def _make_hypothesis(self, index: int) -> Hypothesis:
+        """Return the hypothesis at an index with its name and outcome probabilities."""
         return Hypothesis(index, str(self._names[index]), self._table[index])
 
     # Plots --------------------------------------------------
@@ -298,7 +302,9 @@ class FiniteHypothesisLearner(BaseFastens):
             Axes to plot on. If None, a new figure is created.
         """
         self._check_fitted()
-        index = len(self.classes_) - 1 if outcome is None else int(self._index_of(np.array([outcome]), "outcome")[0])
+        index = (
+            len(self.classes_) - 1 if outcome is None else int(self._encode_outcomes(np.array([outcome]), "outcome")[0])
+        )
         ax = axes(ax, figsize=(6, 3.5))
         for mode, style in (("bayes", "o-"), ("map", "s--"), ("ml", "^:")):
             first = int(mode == "ml")  # all likelihoods are equal before the first outcome
@@ -313,15 +319,18 @@ class FiniteHypothesisLearner(BaseFastens):
     # Saving --------------------------------------------------
 
     def _encoder_state(self) -> dict[str, Any]:
+        """Return an empty state for the model file, because there are no columns."""
         return {}  # there are no columns; the labels are parameters
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
+        """Restore tuples in the parameters of a loaded model and reset it to the prior."""
         for name in ("outcomes", "hypotheses"):
             if isinstance(labels := getattr(self, name), list):
-                setattr(self, name, list(map(_as_label, labels)))
-        self._start()
+                setattr(self, name, list(map(_restore_tuples, labels)))
+        self._reset_to_prior()
 
     def _restore_likelihoods(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the likelihoods and posteriors from a model file; raise ValueError if they are malformed."""
         logs = arrays["log_likelihoods"].astype(np.float64)
         joint = logs + self._log_prior
         if logs.ndim != 2 or logs.shape[1] != len(self._table) or len(logs) == 0 or np.isnan(logs).any():
@@ -336,13 +345,13 @@ class FiniteHypothesisLearner(BaseFastens):
     )
 
 
-def _most(probabilities: Array) -> Any:
+def _argmax(probabilities: Array) -> Any:
     """Return the index of the maximum along the last axis; ties up to rounding go to the first."""
     return (probabilities >= probabilities.max(axis=-1, keepdims=True) * (1 - _ROUNDING)).argmax(axis=-1)
 
 
-def _most_of_logs(logs: Array) -> Any:
-    """Return the index of the maximum log probability along the last axis; see `_most`."""
+def _argmax_of_logs(logs: Array) -> Any:
+    """Return the index of the maximum log probability along the last axis; ties up to rounding go to the first."""
     return (logs >= logs.max(axis=-1, keepdims=True) - _ROUNDING).argmax(axis=-1)
 
 
@@ -360,21 +369,21 @@ def _check_likelihoods(likelihoods: Any) -> Array:
     return table
 
 
-def _labels_of(name: str, listed: Any, default: list[Any]) -> NDArray[Any]:
-    """Return distinct labels, one for each item of `default`."""
-    labels = default if listed is None else _as_list(listed)
+def _check_labels(name: str, labels_of_user: Any, default: list[Any]) -> NDArray[Any]:
+    """Return distinct labels, passed by the user or else `default`; raise ValueError unless their numbers match."""
+    labels = default if labels_of_user is None else _as_list(labels_of_user)
     is_one_each = all(isinstance(label, Hashable) and not is_missing(label) for label in labels)
     if len(labels) != len(default) or not is_one_each or len(set(labels)) != len(labels):
-        raise ValueError(f"{name} must be {len(default)} distinct labels; got {listed!r}.")
+        raise ValueError(f"{name} must be {len(default)} distinct labels; got {labels_of_user!r}.")
     if any(isinstance(label, tuple) for label in labels):  # an array would unpack tuples
         return _as_object_vector(labels)
     array = np.array(labels)
     return array if array.tolist() == labels else _as_object_vector(labels)
 
 
-def _as_label(label: Any) -> Any:
+def _restore_tuples(label: Any) -> Any:
     """Return a label read from a file, in which tuples have become lists."""
-    return tuple(map(_as_label, label)) if isinstance(label, list) else label
+    return tuple(map(_restore_tuples, label)) if isinstance(label, list) else label
 
 
 def _as_list(labels: Any) -> list[Any]:
@@ -385,4 +394,5 @@ def _as_list(labels: Any) -> list[Any]:
 
 
 def _as_object_vector(values: Sequence[Any]) -> NDArray[np.object_]:
+    """Return the values as a one-dimensional object array, without unpacking tuples."""
     return np.fromiter(values, dtype=object, count=len(values))

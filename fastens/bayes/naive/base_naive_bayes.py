@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.base import BaseClassifier, Capabilities, TrainingData
-from fastens.bayes.counts.attributes import declared_values, holds_numbers
+from fastens.bayes.counts.attributes import declared_values, is_numeric_matrix
 from fastens.bayes.counts.dirichlet import SMOOTHING_RULES, Smoothing
 from fastens.bayes.naive.likelihoods import Batch, Likelihood, sums_by_class
 from fastens.bayes.posterior import ParameterPosteriorMixin
@@ -34,6 +34,7 @@ from fastens.warn import warn
 
 
 def _is_vector_of_numbers(value: Any) -> bool:
+    """Return True if the value is a one-dimensional list or array of numbers."""
     return np.ndim(value) == 1 and np.asarray(value).dtype.kind in "biuf"
 
 
@@ -60,7 +61,7 @@ class SmoothingParameters:
 
 
 def check_alpha(model: Any) -> Any:
-    """Return the pseudo-counts; raise ValueError if they are an array whose length differs from the columns."""
+    """Return `model.alpha`, raised to 1e-10 if `force_alpha` is False; raise ValueError for a wrong length."""
     alpha, n_features = model.alpha, model.n_features_in_
     if np.ndim(alpha) and len(alpha) != n_features:
         raise ValueError(
@@ -73,7 +74,7 @@ def check_alpha(model: Any) -> Any:
     return np.maximum(alpha, _SMALLEST_ALPHA)
 
 
-def smoothing_of(model: Any) -> Smoothing:
+def make_smoothing(model: Any) -> Smoothing:
     """Return the smoothing that the parameters of a model describe."""
     return Smoothing(model.smoothing, check_alpha(model), model.m, model.ess)
 
@@ -162,10 +163,11 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     n_jobs: int | None
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return likelihoods without statistics, one for each group of columns of the same kind."""
         raise NotImplementedError
 
-    def _given_prior(self) -> tuple[bool, Any]:
-        """Return True if the class priors are estimated from the rows, and the priors passed by the user."""
+    def _prior_parameters(self) -> tuple[bool, Any]:
+        """Return (fit_prior, class_prior): whether the rows determine the class priors, and priors set by the user."""
         return self.fit_prior, self.class_prior
 
     @property
@@ -198,7 +200,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             If a parameter or the data is invalid; the message names it.
         """
         data = self._start_fit(X, y, sample_weight)
-        self._take(self._count_first(data), self._class_counts(data))
+        self._set_fitted(self._count_first_rows(data), self._class_counts(data))
         return self
 
     @keeps_model
@@ -231,16 +233,17 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         else:
             self._learn_categories(X)
         data = self._check_validation(X, y, sample_weight)
-        likelihoods = self._count_first(data) if is_first else self._count(data)
+        likelihoods = self._count_first_rows(data) if is_first else self._count(data)
         class_count = self._class_counts(data)
         if not is_first:
             for new, old in zip(likelihoods, self._likelihoods, strict=True):
                 new.add(copy.copy(old))
             class_count = class_count + self.class_count_
-        self._take(likelihoods, class_count)
+        self._set_fitted(likelihoods, class_count)
         return self
 
     def _learn_classes(self, classes: Any, *, is_first: bool) -> None:
+        """Set `classes_` in the first call of partial_fit; check labels that are passed in later calls."""
         if classes is None and is_first:
             raise ValueError("classes must be passed on the first call to partial_fit; got None.")
         if is_first:
@@ -249,17 +252,19 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             check_classes(classes, self.classes_)
 
     def _learn_categories(self, X: Any) -> None:
+        """Add the categories that are new in the columns of `X` to the encoder."""
         if self._encoder.is_categorical.any():
             table = self._encoder.matched(dense(X), type(self).__name__)
             self._encoder = self._encoder.extended(table)
             if declared := declared_values(table):
                 self._encoder = self._encoder.with_more_categories(declared)
 
-    def _count_first(self, data: TrainingData) -> list[Likelihood]:
-        """Count the first rows; subclasses may still choose the kinds of columns from them."""
+    def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
+        """Return likelihoods with the counts of the first rows; subclasses learn bins or kinds of columns from them."""
         return self._count(data)
 
     def _count(self, data: TrainingData) -> list[Likelihood]:
+        """Return new likelihoods with the statistics of the rows in `data`."""
         likelihoods = self._make_likelihoods()
         n_threads = resolve_n_jobs(self.n_jobs)
         rows = data.X, data.y.astype(np.int32), data.sample_weight
@@ -272,20 +277,22 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return likelihoods
 
     def _class_counts(self, data: TrainingData) -> Array:
+        """Return the number of rows of each class, or their total weight, over all processes."""
         return sums_by_class(data.y.astype(np.intp), data.sample_weight, len(self.classes_), data.comm)
 
-    def _fit_sums(self, sums: Array, class_count: Array, classes: NDArray[Any]) -> Any:
-        """Fit the model to the column sums of counts in each class and the total row weight of each class."""
+    def _fit_to_sums(self, sums: Array, class_count: Array, classes: NDArray[Any]) -> Any:
+        """Fit the model to column sums by class, (n_classes, n_features), and to the total weight of each class."""
         self._check_parameters()
         self.classes_, self._encoder = classes, InputEncoder(None, [None] * sums.shape[1])
         self._set_columns()
         likelihoods = self._make_likelihoods()
         for likelihood in likelihoods:
-            likelihood.take_sums(sums, class_count[:, None], None)
-        self._take(likelihoods, class_count)
+            likelihood.set_sums(sums, class_count[:, None], None)
+        self._set_fitted(likelihoods, class_count)
         return self
 
-    def _take(self, likelihoods: list[Any], class_count: Array) -> None:
+    def _set_fitted(self, likelihoods: list[Any], class_count: Array) -> None:
+        """Estimate the parameters of likelihoods from their statistics and set the fitted attributes."""
         self.__dict__.pop("_parameters_of_fit", None)  # smoothing uses the current parameters
         self.class_log_prior_ = self._log_prior(class_count)
         for likelihood in likelihoods:
@@ -294,7 +301,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         self.class_count_ = class_count
 
     def _log_prior(self, class_count: Array) -> Array:
-        fit_prior, priors = self._given_prior()
+        """Return the log of the class priors, set by the user or estimated; raise ValueError if they are invalid."""
+        fit_prior, priors = self._prior_parameters()
         if priors is not None:
             prior = np.asarray(priors, dtype=np.float64)
             if len(prior) != len(class_count):
@@ -312,7 +320,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     # Input --------------------------------------------------
 
     def _learn_table(self, X: Any) -> Any:
-        is_plain = self._comm.size == 1 and holds_numbers(X, "iu") and self._takes_numbers_as_they_are()
+        """Learn the encoder and return `X` encoded; integer matrices without categories are returned unchanged."""
+        is_plain = self._comm.size == 1 and is_numeric_matrix(X, "iu") and self._accepts_plain_numbers()
         if not is_plain or (self._keeps_integers and has_large_numbers(X)):
             return super()._learn_table(X)
         self._encoder = InputEncoder(None, [None] * X.shape[1])
@@ -320,14 +329,16 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return X
 
     def _reading(self) -> Reading:
+        """Return how tables are read; integers are exact if they are categories."""
         return super()._reading()._replace(exact_integers=self._keeps_integers)
 
-    def _takes_numbers_as_they_are(self) -> bool:
+    def _accepts_plain_numbers(self) -> bool:
         """Return True if a numeric array has no columns to encode as categories."""
         return True
 
     def _check_table(self, X: Any) -> Any:
-        if holds_numbers(X, "iu") and X.shape[1] == self._n_plain_features:
+        """Return the rows of `X` encoded as in `fit`; matrices of integers need no conversion."""
+        if is_numeric_matrix(X, "iu") and X.shape[1] == self._n_plain_features:
             return X
         return super()._check_table(X)
 
@@ -341,18 +352,20 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         out = np.empty((table.shape[0], len(self.classes_)))
         out[:] = self._prior_of_scores()
         n_threads = resolve_n_jobs(self.n_jobs)
-        for start, part in pieces_of(table):
+        for start, part in numbered_parts(table):
             for likelihood in self._likelihoods:
                 likelihood.add_log_likelihood(part, out[start : start + part.shape[0]], n_threads)
         return out
 
     def _prior_of_scores(self) -> Array:
+        """Return the log prior of each class that the joint log probabilities include."""
         return self.class_log_prior_
 
     def _check_categories(self, table: Any, X: Any) -> None:
-        """Raise ValueError for categories that were not seen in `fit`, if the model is configured to."""
+        """Raise ValueError if unseen='error' and a row has a category that was not seen in `fit`."""
 
     def _scores(self, X: ArrayLike) -> Array:
+        """Return joint log probabilities minus their maximum in each row; impossible rows have the class priors."""
         # Joint log probabilities relative to the maximum of the row. If the row is impossible in every class, the
         # class priors are used.
         scores = self.predict_joint_log_proba(X)
@@ -404,13 +417,14 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         classes = np.union1d(self.classes_, other.classes_)
         encoder = self._encoder.with_more_categories(other._encoder.categories)
         for model in (merged, added):
-            model._move_into(classes, encoder)
+            model._expand_to(classes, encoder)
         for mine, others in zip(merged._likelihoods, added._likelihoods, strict=True):
             mine.add(others)
-        merged._take(merged._likelihoods, merged.class_count_ + added.class_count_)
+        merged._set_fitted(merged._likelihoods, merged.class_count_ + added.class_count_)
         return merged
 
     def _check_mergeable(self, other: Any) -> None:
+        """Raise ValueError unless the other model has the same columns and the same type of labels."""
         name = type(self).__name__
         encoder, other_encoder = self._encoder, other._encoder
         if other.n_features_in_ != self.n_features_in_:
@@ -430,7 +444,8 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         if (self.classes_.dtype.kind == "U") != (other.classes_.dtype.kind == "U"):
             raise ValueError("other must have labels of the same type, either strings or numbers.")
 
-    def _move_into(self, classes: NDArray[Any], encoder: InputEncoder) -> None:
+    def _expand_to(self, classes: NDArray[Any], encoder: InputEncoder) -> None:
+        """Reorder the statistics to larger sets of classes and categories, and set `classes_` and the encoder."""
         # Reorder the statistics to a larger set of classes and categories.
         class_positions = np.searchsorted(classes, self.classes_)
         count = np.zeros(len(classes))
@@ -439,13 +454,14 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         likelihoods = []
         for old in self._likelihoods:
             likelihood = copy.copy(old)
-            likelihood.place_classes(class_positions, len(classes))
-            likelihood.place_categories(self._encoder.categories, encoder.categories)
+            likelihood.expand_classes(class_positions, len(classes))
+            likelihood.reorder_categories(self._encoder.categories, encoder.categories)
             likelihoods.append(likelihood)
         self._likelihoods = likelihoods
         self.classes_, self._encoder = classes, encoder
 
     def _likelihood_arrays(self) -> dict[str, np.ndarray]:
+        """Return the statistics and tables of all likelihoods by name, for the model file."""
         return {
             f"likelihood{index}.{name}": getattr(likelihood, name)
             for index, likelihood in enumerate(self._likelihoods)
@@ -453,6 +469,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         }
 
     def _restore_likelihoods(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the likelihoods from the arrays of a model file; raise ValueError if they are malformed."""
         n_classes = len(self.classes_)
         if self.class_count_.shape != (n_classes,) or self.class_log_prior_.shape != (n_classes,):
             raise ValueError("the counts of the classes are malformed")
@@ -476,6 +493,7 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
     """Base class of the naive Bayes models whose parameters have a posterior and an evidence."""
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
+        """Return a copy with the parameters estimated by `mode`, or drawn from their posterior if `rng` is passed."""
         self._check_fitted()
         model = copy.copy(self)
         model._likelihoods = [copy.copy(likelihood) for likelihood in self._likelihoods]
@@ -496,7 +514,7 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
     def n_parameters_(self) -> int:
         """Number of free parameters of the columns and, if they are estimated, of the class priors."""
         self._check_fitted()
-        is_learned, priors = self._as_fitted()._given_prior()
+        is_learned, priors = self._as_fitted()._prior_parameters()
         of_prior = len(self.classes_) - 1 if is_learned and priors is None else 0
         return of_prior + sum(likelihood.n_parameters() for likelihood in self._likelihoods)
 
@@ -508,17 +526,18 @@ class PosteriorNaiveBayes(ParameterPosteriorMixin, BaseNaiveBayes):
         return joint[np.arange(len(joint)), self._check_validation(X, y).y.astype(np.intp)]
 
 
-def pieces_of(table: Any) -> Iterable[tuple[int, Any]]:
-    """Return pairs of the index of the first row and the part of a table; in-memory tables are one part."""
+def numbered_parts(table: Any) -> Iterable[tuple[int, Any]]:
+    """Return pairs of the index of the first row and a part of the table; in-memory tables are one part."""
     return parts_of(table) if isinstance(table, RowSource) else [(0, table)]
 
 
 def _by_row(function: np.ufunc, values: Array) -> Array:
-    """Reduce each row to one value. Short rows are reduced by column, in the same order as NumPy but faster."""
+    """Return each row reduced by a ufunc, shape (n_rows, 1): as NumPy reduces it, but faster for short rows."""
     if 1 < values.shape[1] < IN_ORDER:
         return reduce(function, values.T)[:, None]
     return function.reduce(values, axis=1, keepdims=True)
 
 
 def _count_rows(likelihood: Likelihood, batch: Batch, X: Any) -> None:
+    """Compute the statistics of a likelihood from the labels and weights of `batch` and the columns `X`."""
     likelihood.count(batch._replace(X=X))

@@ -20,8 +20,8 @@ from fastens.bayes.naive.base_naive_bayes import (
     PosteriorNaiveBayes,
     SmoothingParameters,
     check_alpha,
-    pieces_of,
-    smoothing_of,
+    make_smoothing,
+    numbered_parts,
 )
 from fastens.bayes.naive.likelihoods import (
     BernoulliLikelihood,
@@ -50,6 +50,7 @@ class CategoryInput(BaseNaiveBayes):
     unseen: str
 
     def _learn_table(self, X: Any) -> Any:
+        """Learn the encoder, with the categories that dtypes declare, and return `X` as category positions."""
         table = super()._learn_table(X)
         # Copy the encoder because models of one table may share it.
         encoder = with_categories(self._encoder, list(self._encoder.categories))
@@ -58,12 +59,14 @@ class CategoryInput(BaseNaiveBayes):
         return table
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
+        """Set the encoder from the state of a model file; unseen categories are encoded as -1."""
         super()._restore_encoder(state)
         self._encoder.unseen = -1.0
 
     def _check_categories(self, table: Any, X: Any) -> None:
+        """Raise ValueError if unseen='error' and a row has a category not seen in fit; `table` is `X` encoded."""
         asked = [likelihood for likelihood in self._likelihoods if likelihood.unseen == "error"]
-        for start, part in pieces_of(table) if asked else ():
+        for start, part in numbered_parts(table) if asked else ():
             for likelihood in asked:
                 cell = likelihood.first_unseen(part)
                 if cell is not None:
@@ -140,16 +143,18 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return tags
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError if `feature_prior` contradicts the smoothing."""
         check_feature_prior(self)
 
-    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+    def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
+        """Return counted likelihoods; the distinct values of columns without positions become their categories."""
         try:
             return self._count(data)
         except NotPositionsError as error:
             return self._count(data._replace(X=self._learn_values(data.X, error.columns)))
 
     def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Any:
-        """Learn the distinct values of numeric columns that do not hold positions as their categories."""
+        """Use the distinct values of some numeric columns as their categories and return `X` as category positions."""
         values: dict[int, NDArray[Any]] = {index: np.zeros(0) for index in columns.tolist()}
         for _, part in parts_of(X):
             for index, distinct in values.items():
@@ -176,8 +181,13 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return rows if isinstance(X, RowSource) else as_array(rows)
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return the likelihood of all columns in a list; raise ValueError if `min_categories` is invalid."""
         minimum = np.asarray(0 if self.min_categories is None else self.min_categories)
-        if minimum.shape not in ((), (self.n_features_in_,)) or minimum.dtype.kind not in "iu" or _is_outside(minimum):
+        if (
+            minimum.shape not in ((), (self.n_features_in_,))
+            or minimum.dtype.kind not in "iu"
+            or _exceeds_limits(minimum)
+        ):
             raise ValueError(
                 f"min_categories must hold a whole number from 0 to {MAX_CATEGORIES} for each of the "
                 f"{self.n_features_in_} columns; got {self.min_categories!r}."
@@ -185,7 +195,7 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         minimum = np.maximum(minimum, n_declared(self._encoder))
         return [
             CategoricalLikelihood(
-                smoothing_of(self), unseen=self.unseen, minimum=minimum, feature_prior=self.feature_prior
+                make_smoothing(self), unseen=self.unseen, minimum=minimum, feature_prior=self.feature_prior
             )
         ]
 
@@ -210,10 +220,12 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return self._likelihood.feature_posterior
 
     def _by_column(self, cells: Array) -> list[Array]:
+        """Split an array of cells (n_classes, n_cells) into one array per column."""
         return np.split(cells, offsets_of(self.n_categories_)[1:-1], axis=1)
 
 
-def _is_outside(minimum: NDArray[Any]) -> bool:
+def _exceeds_limits(minimum: NDArray[Any]) -> bool:
+    """Return True if a minimum number of categories is negative or greater than the maximum."""
     return bool(minimum.min() < 0 or minimum.max() > MAX_CATEGORIES)
 
 
@@ -277,6 +289,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
     feature_prior: float | None = parameter(FEATURE_PRIOR, default=None)
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError if `feature_prior` contradicts the smoothing."""
         check_feature_prior(self)
 
     @property
@@ -285,17 +298,20 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return self.kinds_ == "categorical"
 
     def _learn_table(self, X: Any) -> Any:
+        """Set the kinds of the columns, learn their encoder and return `X` encoded."""
         table = open_table(X, type(self).__name__, min_rows=0)
-        self.kinds_ = self._kinds_of(table)
+        self.kinds_ = self._choose_kinds(table)
         if table.is_sparse and self.categorical_features.any():
             raise ValueError("kinds must not have a 'categorical' column for a sparse X. Pass a dense X.")
         X = X if isinstance(X, np.ndarray) or table.is_sparse else table
         return super()._learn_table(X)
 
-    def _takes_numbers_as_they_are(self) -> bool:
+    def _accepts_plain_numbers(self) -> bool:
+        """Return True if no column is categorical, so that numeric arrays need no encoding."""
         return not self.categorical_features.any()
 
-    def _kinds_of(self, table: Table) -> NDArray[np.str_]:
+    def _choose_kinds(self, table: Table) -> NDArray[np.str_]:
+        """Return the kind of each column, from the parameter `kinds` and the dtypes."""
         n_features = len(table)
         declared = self.kinds
         if not isinstance(declared, str | Mapping):
@@ -309,10 +325,11 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
             ]
         for column, kind in {} if isinstance(declared, str) else declared.items():
             one_of(*KINDS).check(f"kinds[{column!r}]", kind)
-            kinds[_index_of(table, column)] = kind
+            kinds[_column_index(table, column)] = kind
         return np.array(kinds)
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return a likelihood for each kind of column that occurs."""
         alpha = check_alpha(self)
         return [
             self._make_likelihood(kind, columns, alpha)
@@ -321,6 +338,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         ]
 
     def _make_likelihood(self, kind: str, columns: NDArray[np.intp], alpha: Any) -> Likelihood:
+        """Return a likelihood of one kind for some columns, with the pseudo-counts of these columns."""
         own_alpha = np.asarray(alpha)[columns] if np.ndim(alpha) else alpha
         smoothing = Smoothing(self.smoothing, own_alpha, self.m, self.ess)
         if kind == "gaussian":
@@ -335,18 +353,21 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         )
 
     def _check_mergeable(self, other: Any) -> None:
+        """Raise ValueError unless the other model has the same columns with the same kinds."""
         super()._check_mergeable(other)
         if not np.array_equal(self.kinds_, other.kinds_):
             raise ValueError(f"other must have columns of the same kinds as this model, {self.kinds_.tolist()}.")
 
     def _check_kinds(self, arrays: dict[str, np.ndarray]) -> None:
+        """Raise ValueError if the kinds of columns read from a file are malformed."""
         if self.kinds_.shape != (self.n_features_in_,) or not set(self.kinds_.tolist()) <= set(KINDS):
             raise ValueError("the kinds of the columns are malformed")
 
     _saved: ClassVar[SavedParts] = ("kinds_", Saved(from_arrays=_check_kinds))
 
 
-def _index_of(table: Table, column: Any) -> int:
+def _column_index(table: Table, column: Any) -> int:
+    """Return the index of a column from its name or index; raise ValueError if there is none."""
     try:
         return column_positions("kinds", [column], table.names, len(table))[0]
     except ValueError:

@@ -1,6 +1,6 @@
 """Moments by class, Gaussian densities, and log probabilities with parent columns."""
 
-from fastens.bayes.counts.counted cimport any_code_t, first_of
+from fastens.bayes.counts.counted cimport any_code_t, weight_pointer
 from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t, value_t
 from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from libc.math cimport INFINITY
@@ -33,9 +33,12 @@ cdef struct Rows:
 
 
 cdef inline void _add_column(
-    const Rows* rows, Py_ssize_t column, Py_ssize_t block, const value_t* kind, const float64_t* mean
+    const Rows* rows, Py_ssize_t column, Py_ssize_t block, const value_t* value_type, const float64_t* mean
 ) noexcept nogil:
-    # Add sums by class over the known values of a block: weights and weighted values, or weighted squared deviations.
+    """Add the weights and weighted values of a block of rows by class or, with `mean`, weighted squared deviations.
+
+    NaN is skipped. The pointer `value_type` only selects the type of the values.
+    """
     cdef Py_ssize_t i, cell
     cdef double x, w
     for i in range(block * ROWS, min((block + 1) * ROWS, rows.n_rows)):
@@ -50,22 +53,24 @@ cdef inline void _add_column(
                 rows.out[cell] += w * (x - mean[cell]) * (x - mean[cell])
 
 
-cdef inline void _add_chunk(const Rows* rows, Py_ssize_t chunk, const value_t* kind) noexcept nogil:
+cdef inline void _add_column_chunk(const Rows* rows, Py_ssize_t chunk, const value_t* value_type) noexcept nogil:
+    """Add the moments of all rows for the columns of a chunk; `value_type` only selects the type of the values."""
     cdef Py_ssize_t block, j
     for block in range((rows.n_rows + ROWS - 1) // ROWS):
         for j in range(chunk * COLUMNS, min((chunk + 1) * COLUMNS, rows.n_features)):
             if rows.mean == NULL:
-                _add_column(rows, j, block, kind, <const float64_t*> NULL)
+                _add_column(rows, j, block, value_type, <const float64_t*> NULL)
             else:
-                _add_column(rows, j, block, kind, rows.mean)
+                _add_column(rows, j, block, value_type, rows.mean)
 
 
-cdef void _chunk_piece(void* job, Py_ssize_t chunk, int32_t thread) noexcept nogil:
+cdef void _moments_task(void* job, Py_ssize_t chunk, int32_t thread) noexcept nogil:
+    """Add the moments of the columns of a chunk; `job` is a `Rows`."""
     cdef const Rows* rows = <const Rows*> job
     if rows.value_size == sizeof(float32_t):
-        _add_chunk(rows, chunk, <const float32_t*> NULL)
+        _add_column_chunk(rows, chunk, <const float32_t*> NULL)
     else:
-        _add_chunk(rows, chunk, <const float64_t*> NULL)
+        _add_column_chunk(rows, chunk, <const float64_t*> NULL)
 
 
 def add_moments(
@@ -77,7 +82,7 @@ def add_moments(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Add sums over the rows in which column j is known, by class and column.
+    """Add sums over the rows in which column j is known to `total[c, j]` and `out[c, j]`, by class c.
 
     If `mean` is None, add the weights to `total` and the weighted values to `out`. Otherwise, add the weighted squares
     of X[i, j] - mean[y, j] to `out`.
@@ -85,12 +90,12 @@ def add_moments(
     cdef Rows rows
     rows.x, rows.value_size = <const char*> &X[0, 0], sizeof(value_t)
     rows.row_stride, rows.column_stride = X.strides[0], X.strides[1]
-    rows.y, rows.weight = &y[0], first_of(weight)
+    rows.y, rows.weight = &y[0], weight_pointer(weight)
     rows.n_rows, rows.n_features = X.shape[0], X.shape[1]
     rows.mean = &mean[0, 0] if mean is not None else NULL
     rows.total, rows.out = &total[0, 0], &out[0, 0]
     with nogil:
-        dynamic_parallel_for(_chunk_piece, &rows, (rows.n_features + COLUMNS - 1) // COLUMNS, n_threads)
+        dynamic_parallel_for(_moments_task, &rows, (rows.n_features + COLUMNS - 1) // COLUMNS, n_threads)
 
 
 def add_sparse_sums(
@@ -101,7 +106,7 @@ def add_sparse_sums(
     const float64_t[::1] weight,
     float64_t[:, ::1] out,
 ):
-    """Add to out[y, j] the weighted values of the rows of a CSR matrix."""
+    """Add the weighted values of the rows of a CSR matrix to `out[y, column]`."""
     cdef Py_ssize_t n_rows = y.shape[0]
     cdef Py_ssize_t i, k
     cdef double w
@@ -125,9 +130,13 @@ cdef struct Densities:
 
 
 cdef void _add_densities(
-    const char* x, Py_ssize_t stride, Py_ssize_t n_features, Py_ssize_t n_classes, const value_t* kind,
+    const char* x, Py_ssize_t stride, Py_ssize_t n_features, Py_ssize_t n_classes, const value_t* value_type,
     const float64_t* table, float64_t* out
 ) noexcept nogil:
+    """Add the log densities of the known values of one row, which starts at `x`, to `out` by class.
+
+    `stride` is the number of bytes between columns; the pointer `value_type` only selects the type of the values.
+    """
     cdef Py_ssize_t j, c
     cdef double value, distance
     cdef const float64_t* entry
@@ -140,7 +149,8 @@ cdef void _add_densities(
                 out[c] += entry[2 * n_classes + c] - distance * distance * entry[n_classes + c]
 
 
-cdef void _density_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _densities_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Add the log densities of a block of rows by class; `job` is a `Densities`."""
     cdef const Densities* d = <const Densities*> job
     cdef const char* x
     cdef float64_t* out
@@ -159,7 +169,7 @@ def add_gaussian(const value_t[:, :] X, const float64_t[:, :, ::1] table, float6
         <const char*> &X[0, 0], sizeof(value_t), X.strides[0], X.strides[1], X.shape[0], X.shape[1], out.shape[1],
         &table[0, 0, 0], &out[0, 0])
     with nogil:
-        parallel_for_until_interrupted(_density_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
+        parallel_for_until_interrupted(_densities_task, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
 cdef struct Products:
@@ -171,7 +181,8 @@ cdef struct Products:
     float64_t* out
 
 
-cdef void _product_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _products_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Add the products of a block of rows and the table; `job` is a `Products`."""
     # Rows are interleaved, because consecutive additions to a single row would have to wait for each other.
     cdef const Products* p = <const Products*> job
     cdef const float64_t* entry
@@ -200,7 +211,7 @@ def add_products(const float64_t[:, ::1] X, const float64_t[:, ::1] table, float
         return
     job = Products(&X[0, 0], &table[0, 0], X.shape[0], X.shape[1], table.shape[1], &out[0, 0])
     with nogil:
-        dynamic_parallel_for(_product_piece, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
+        dynamic_parallel_for(_products_task, &job, (job.n_rows + ROWS - 1) // ROWS, n_threads)
 
 
 cdef enum:
@@ -210,8 +221,11 @@ cdef enum:
 cdef void _add_family(
     const any_code_t* codes, const any_code_t* parent, const float64_t* table, const Py_ssize_t* shape, float64_t* out
 ) noexcept nogil:
-    # `shape` holds rows, codes of the column and classes; `parent` is NULL if the column has no parent.
-    cdef Py_ssize_t n = shape[0], width = shape[1], n_classes = shape[2]
+    """Add the table entry of the codes of a column and its parent to the scores `out` of each row by class.
+
+    `shape` holds the numbers of rows, codes of the column and classes; `parent` is NULL if there is none.
+    """
+    cdef Py_ssize_t n = shape[0], n_codes = shape[1], n_classes = shape[2]
     cdef Py_ssize_t i, c
     cdef const float64_t* entry
     if parent == NULL:
@@ -221,7 +235,7 @@ cdef void _add_family(
                 out[i * n_classes + c] += entry[c]
         return
     for i in range(n):
-        entry = table + (width * parent[i] + codes[i]) * n_classes
+        entry = table + (n_codes * parent[i] + codes[i]) * n_classes
         for c in range(n_classes):
             out[i * n_classes + c] += entry[c]
 
@@ -239,7 +253,8 @@ cdef struct Families:
     float64_t* out
 
 
-cdef inline void _add_block(const Families* families, const any_code_t* codes, Py_ssize_t first) noexcept nogil:
+cdef inline void _add_family_block(const Families* families, const any_code_t* codes, Py_ssize_t first) noexcept nogil:
+    """Add the table entries of all columns to the scores of a block of rows; `codes` points to row `first`."""
     cdef Py_ssize_t[3] shape
     cdef Py_ssize_t j
     shape[0], shape[2] = min(<Py_ssize_t> FAMILY_ROWS, families.n_rows - first), families.n_classes
@@ -252,15 +267,16 @@ cdef inline void _add_block(const Families* families, const any_code_t* codes, P
             families.out + first * families.n_classes)
 
 
-cdef void _block_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _families_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Add the table entries of all columns to the scores of a block of rows; `job` is a `Families`."""
     cdef const Families* families = <const Families*> job
     cdef Py_ssize_t first = block * FAMILY_ROWS
     if families.code_size == sizeof(uint8_t):
-        _add_block(families, <const uint8_t*> families.codes + first, first)
+        _add_family_block(families, <const uint8_t*> families.codes + first, first)
     elif families.code_size == sizeof(uint16_t):
-        _add_block(families, <const uint16_t*> families.codes + first, first)
+        _add_family_block(families, <const uint16_t*> families.codes + first, first)
     else:
-        _add_block(families, <const uint32_t*> families.codes + first, first)
+        _add_family_block(families, <const uint32_t*> families.codes + first, first)
 
 
 def add_families(
@@ -272,7 +288,7 @@ def add_families(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Add the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j to out[i].
+    """Add to out[i] the rows table[starts[j] + widths[j] * codes[parents[j], i] + codes[j, i]] of all columns j.
 
     The product is left out if parents[j] is negative.
     """
@@ -281,14 +297,14 @@ def add_families(
         codes.shape[1], out.shape[1], &out[0, 0])
     with nogil:
         parallel_for_until_interrupted(
-            _block_piece, &families, (families.n_rows + FAMILY_ROWS - 1) // FAMILY_ROWS, n_threads
+            _families_task, &families, (families.n_rows + FAMILY_ROWS - 1) // FAMILY_ROWS, n_threads
         )
 
 
 cdef struct Averaged:
-    # In each model, one or two columns are parents of all others. place[start + codes of the parents] is the row of the
-    # table for their values, or -1 if these values are not parents. table[row, other cell, class] is the log
-    # probability of the other cell given the parents and the class. One cell of the parents holds the joint log
+    # In each model, one or two columns are parents of all others. row_of_codes[start + codes of the parents] is the
+    # row of the table for their values, or -1 if these values are not parents. table[row, other cell, class] is the
+    # log probability of the other cell given the parents and the class. One cell of the parents holds the joint log
     # probability of parents and class; their remaining cells hold 0.
     Py_ssize_t n_features
     Py_ssize_t n_rows
@@ -298,36 +314,41 @@ cdef struct Averaged:
     const void* codes
     int32_t code_size
     const int64_t* models       # first parent, second parent or -1, start, and stride of the first parent's codes
-    const int64_t* place
+    const int64_t* row_of_codes
     const int64_t* offsets
     const float64_t* table
     float64_t* out
     float64_t* totals
     int32_t* n_parents
-    Py_ssize_t block_rows       # rows of the buffers for scores and places of each thread
+    Py_ssize_t block_rows       # rows of the buffers for scores and table rows of each thread
     float64_t* scores
-    int64_t* places
+    int64_t* table_rows
 
 
-cdef Py_ssize_t _find_places(
-    const Averaged* work, const any_code_t* codes, const int64_t* model, Py_ssize_t n, int64_t* places
+cdef Py_ssize_t _find_table_rows(
+    const Averaged* work, const any_code_t* codes, const int64_t* model, Py_ssize_t n, int64_t* table_rows
 ) noexcept nogil:
-    # Find the table row for the parent values of each row of the block; return the number of rows that have one.
+    """Write the table row for the parent values of each row of a block, or -1; return the number of rows that have one.
+
+    `model` points to the parents of the model, as in `Averaged.models`.
+    """
     cdef const any_code_t* first = codes + model[0] * work.n_rows
     cdef const any_code_t* second = codes + (model[1] if model[1] >= 0 else model[0]) * work.n_rows
-    cdef const int64_t* place = work.place + model[2]
-    cdef Py_ssize_t i, n_found = 0
+    cdef const int64_t* row_of_codes = work.row_of_codes + model[2]
+    cdef Py_ssize_t i, n_scored = 0
     for i in range(n):
-        places[i] = place[first[i] * model[3] + (second[i] if model[1] >= 0 else 0)]
-        n_found += places[i] >= 0
-    return n_found
+        table_rows[i] = row_of_codes[first[i] * model[3] + (second[i] if model[1] >= 0 else 0)]
+        n_scored += table_rows[i] >= 0
+    return n_scored
 
 
 cdef void _score_model(
-    const Averaged* work, const any_code_t* codes, const int64_t* places, Py_ssize_t n, float64_t* scores
+    const Averaged* work, const any_code_t* codes, const int64_t* table_rows, Py_ssize_t n, float64_t* scores
 ) noexcept nogil:
-    # Compute the log probability of each row and class under one model. Rows without parents use table row 0; their
-    # scores are ignored later.
+    """Write the log probability of each of `n` rows and each class under one model to `scores`.
+
+    Rows whose table row is -1 have meaningless scores.
+    """
     cdef Py_ssize_t n_classes = work.n_classes
     cdef Py_ssize_t j, i, c
     cdef const float64_t* part
@@ -340,13 +361,13 @@ cdef void _score_model(
         other = codes + j * work.n_rows
         part = work.table + work.offsets[j] * n_classes
         for i in range(n):
-            entry = part + (places[i] if places[i] >= 0 else 0) * stride + other[i] * n_classes
+            entry = part + (table_rows[i] if table_rows[i] >= 0 else 0) * stride + other[i] * n_classes
             for c in range(n_classes):
                 scores[i * n_classes + c] += entry[c]
 
 
-cdef inline void _add_log(float64_t score, float64_t* largest, float64_t* total) noexcept nogil:
-    # total * exp(largest) += exp(score), where `largest` is the maximum score so far.
+cdef inline void _add_log_score(float64_t score, float64_t* largest, float64_t* total) noexcept nogil:
+    """Add exp(score) to the sum total * exp(largest), in place, where `largest` is the maximum of all scores."""
     if score <= largest[0]:
         if score != -INFINITY:
             total[0] += exp(score - largest[0])
@@ -357,19 +378,20 @@ cdef inline void _add_log(float64_t score, float64_t* largest, float64_t* total)
 
 cdef void _average_block(
     const Averaged* work, const any_code_t* codes, Py_ssize_t n, float64_t* out, float64_t* totals, float64_t* scores,
-    int64_t* places, int32_t* n_parents
+    int64_t* table_rows, int32_t* n_parents
 ) noexcept nogil:
+    """Write the log of the sum of the probabilities over all models for a block of `n` rows to `out`."""
     cdef Py_ssize_t n_classes = work.n_classes
     cdef Py_ssize_t model, i, c
     for model in range(work.n_models):
-        if _find_places(work, codes, work.models + 4 * model, n, places) == 0:
+        if _find_table_rows(work, codes, work.models + 4 * model, n, table_rows) == 0:
             continue
-        _score_model(work, codes, places, n, scores)
+        _score_model(work, codes, table_rows, n, scores)
         for i in range(n):
-            if places[i] >= 0:
+            if table_rows[i] >= 0:
                 n_parents[i] += 1
                 for c in range(i * n_classes, (i + 1) * n_classes):
-                    _add_log(scores[c], out + c, totals + c)
+                    _add_log_score(scores[c], out + c, totals + c)
     for i in range(n * n_classes):
         if totals[i] > 0.0:
             out[i] += log(totals[i])
@@ -378,14 +400,16 @@ cdef void _average_block(
 cdef inline void _average_rows(
     const Averaged* work, const any_code_t* codes, Py_ssize_t first, int32_t thread
 ) noexcept nogil:
-    cdef Py_ssize_t room = thread * work.block_rows
+    """Average the models for the block of rows that begins at `first`, in the buffers of a thread."""
+    cdef Py_ssize_t first_slot = thread * work.block_rows
     _average_block(
         work, codes + first, min(work.block_rows, work.n_rows - first), work.out + first * work.n_classes,
-        work.totals + first * work.n_classes, work.scores + room * work.n_classes, work.places + room,
+        work.totals + first * work.n_classes, work.scores + first_slot * work.n_classes, work.table_rows + first_slot,
         work.n_parents + first)
 
 
-cdef void _average_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _average_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Average the models for a block of rows; `job` is an `Averaged`."""
     cdef const Averaged* work = <const Averaged*> job
     if work.code_size == sizeof(uint8_t):
         _average_rows(work, <const uint8_t*> work.codes, block * work.block_rows, thread)
@@ -399,27 +423,29 @@ def average_parents(
     const any_code_t[:, ::1] codes,
     const int64_t[::1] offsets,
     const int64_t[:, ::1] models,
-    const int64_t[::1] place,
+    const int64_t[::1] row_of_codes,
     const float64_t[:, :, ::1] table,
     float64_t[:, ::1] out,
     float64_t[:, ::1] totals,
     int32_t[::1] n_parents,
     float64_t[:, ::1] scores,
-    int64_t[:, ::1] places,
+    int64_t[:, ::1] table_rows,
 ):
     """Write the log of the sum of the probabilities over all models to out[i], or -inf if no model applies.
 
-    `out` must be initialised to -inf, `totals` and `n_parents` to 0. For each thread, `places` has a buffer for the
+    `models` holds the parents of each model and where its rows of the table are, as in `Averaged.models`. The table row
+    of a model for parent codes is in `row_of_codes`, or -1 if the model does not apply to them.
+    `out` must be initialised to -inf, `totals` and `n_parents` to 0. For each thread, `table_rows` has a buffer for the
     rows that are scored at a time, and `scores` a buffer for these rows by class. Blocks are sized so that their part
     of the table stays in the cache.
     """
     cdef Averaged work
     work.n_features, work.n_rows = codes.shape[0], codes.shape[1]
     work.n_cells, work.n_classes, work.n_models = table.shape[1], table.shape[2], models.shape[0]
-    work.offsets, work.models, work.place = &offsets[0], &models[0, 0], &place[0]
+    work.offsets, work.models, work.row_of_codes = &offsets[0], &models[0, 0], &row_of_codes[0]
     work.table, work.codes, work.code_size = &table[0, 0, 0], &codes[0, 0], sizeof(any_code_t)
     work.out, work.totals, work.n_parents = &out[0, 0], &totals[0, 0], &n_parents[0]
-    work.scores, work.places, work.block_rows = &scores[0, 0], &places[0, 0], places.shape[1]
+    work.scores, work.table_rows, work.block_rows = &scores[0, 0], &table_rows[0, 0], table_rows.shape[1]
     cdef Py_ssize_t n_blocks = (work.n_rows + work.block_rows - 1) // work.block_rows
     with nogil:
-        parallel_for_until_interrupted(_average_piece, &work, n_blocks, <int32_t> places.shape[0])
+        parallel_for_until_interrupted(_average_task, &work, n_blocks, <int32_t> table_rows.shape[0])

@@ -16,7 +16,7 @@ from fastens.bayes.naive.base_naive_bayes import (
     PosteriorNaiveBayes,
     SmoothingParameters,
     check_alpha,
-    smoothing_of,
+    make_smoothing,
 )
 from fastens.bayes.naive.likelihoods import (
     BernoulliLikelihood,
@@ -67,10 +67,12 @@ class GaussianNB(PosteriorNaiveBayes):
     var_smoothing: float = parameter(real(0), default=1e-9)
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    def _given_prior(self) -> tuple[bool, Any]:
+    def _prior_parameters(self) -> tuple[bool, Any]:
+        """Return (True, priors): the rows determine the class priors unless the user passes `priors`."""
         return True, self.priors
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return the Gaussian likelihood of all columns, without statistics, in a list."""
         return [GaussianLikelihood(self.var_smoothing)]
 
     @property
@@ -120,7 +122,8 @@ class BernoulliNB(SmoothingParameters, PosteriorNaiveBayes):
     binarize: float | None = parameter(FINITE | NONE, default=0.0)
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        return [BernoulliLikelihood(smoothing_of(self), threshold=self.binarize)]
+        """Return the Bernoulli likelihood of all columns, without statistics, in a list."""
+        return [BernoulliLikelihood(make_smoothing(self), threshold=self.binarize)]
 
     @property
     def feature_count_(self) -> Array:
@@ -174,7 +177,8 @@ class MultinomialNB(SmoothingParameters, _EventNaiveBayes, PosteriorNaiveBayes):
     """
 
     def _make_likelihoods(self) -> list[Likelihood]:
-        return [MultinomialLikelihood(smoothing_of(self))]
+        """Return the multinomial likelihood of all columns, without statistics, in a list."""
+        return [MultinomialLikelihood(make_smoothing(self))]
 
     @property
     def feature_log_prob_(self) -> Array:
@@ -226,10 +230,12 @@ class ComplementNB(_EventNaiveBayes):
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return the complement likelihood of all columns, without statistics, in a list."""
         smoothing = Smoothing("laplace", check_alpha(self))
         return [ComplementLikelihood(smoothing, norm=self.norm)]
 
     def _prior_of_scores(self) -> Array:
+        """Return zeros, because class priors do not affect the scores."""
         return np.zeros(len(self.classes_))
 
     @property

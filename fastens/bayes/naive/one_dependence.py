@@ -29,7 +29,7 @@ from fastens.bayes.counts.dirichlet import (
     maximum_spanning_tree,
     mutual_information,
 )
-from fastens.bayes.naive.base_naive_bayes import UNSEEN, PosteriorNaiveBayes, SmoothingParameters, smoothing_of
+from fastens.bayes.naive.base_naive_bayes import UNSEEN, PosteriorNaiveBayes, SmoothingParameters, make_smoothing
 from fastens.bayes.naive.likelihoods import GRAIN, Array, Batch, CellLikelihood, Likelihood, add_columns
 from fastens.bayes.naive.mixed import CategoryInput
 from fastens.bayes.naive.moments import add_families, average_parents
@@ -58,6 +58,10 @@ class PairLikelihood(CellLikelihood):
         self.unseen = unseen
 
     def codes(self, X: Any, n_threads: int = 1) -> NDArray[Any]:
+        """Return the codes of a table, shape (n_columns, n_rows).
+
+        0 is a missing value, k + 1 is category or bin k, and one more than their number is an unseen category.
+        """
         # Categorical columns have one extra code for unseen categories; numeric columns never use theirs.
         categories = [
             np.arange(1, size + 2, dtype=np.uint16) if limits is None else None
@@ -72,24 +76,28 @@ class PairLikelihood(CellLikelihood):
         return codes
 
     def count(self, batch: Batch) -> None:
+        """Set the counts of all pairs of columns by class from the rows of a batch."""
         check_pairs(self.sizes + 1, batch.n_classes)
         codes = [self.codes(block.X, block.n_threads) for block in batch.blocks()]
         self._count_codes(codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1), batch)
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
+        """Set the counts of pairs from the codes of the columns, (n_columns, n_rows)."""
         counts = pair_counts(batch.coded(codes), self.sizes + 1, batch.n_classes)
         self.counts = without_missing(counts, self.sizes + 1)
 
     def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
+        """Move the cells `sources` to the positions `targets` on both axes of a new table of `n_cells` x `n_cells`."""
         counts = np.zeros((len(self.counts), n_cells, n_cells), dtype=self.counts.dtype)
         counts[:, targets[:, None], targets] = self.counts[:, sources[:, None], sources]
         self.counts = counts
 
-    def singles(self) -> NDArray[Any]:
-        """Return the counts by class and category."""
+    def column_counts(self) -> NDArray[Any]:
+        """Return the counts of the categories of all columns by class, shape (n_classes, n_cells)."""
         return np.diagonal(self.counts, axis1=1, axis2=2)
 
     def check(self, n_classes: int, n_features: int) -> None:
+        """Raise ValueError if the counts read from a file are malformed."""
         counts, n_cells = self.counts, self.sizes.sum()
         if counts.shape != (n_classes, n_cells, n_cells) or not np.isfinite(counts).all() or (counts < 0).any():
             raise ValueError("the counts are malformed")
@@ -109,87 +117,102 @@ class TreeLikelihood(PairLikelihood):
         self.parents: Any = None
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood: the tree does not depend on the mode."""
+        """Learn the tree and set the log probabilities: an estimate by `mode`, or a posterior draw by `rng`."""
         self.parents = self._learn_tree()
         blocks = [self._family_table(column, mode, rng) for column in range(len(self.sizes))]
         self.log_prob = np.concatenate([np.zeros((0, len(self.counts))), *blocks])
 
     def _learn_tree(self) -> NDArray[np.int64]:
+        """Return the parent of each column in the tree of maximum conditional mutual information, -1 for the root."""
         information = mutual_information(self.counts, self.sizes)
         root = self.root
         if root is None:
-            root = int(class_information(self.singles(), self.sizes).argmax())
+            root = int(class_information(self.column_counts(), self.sizes).argmax())
         return maximum_spanning_tree(information, root)
 
     def _family_table(self, column: int, mode: str, rng: np.random.Generator | None) -> Array:
-        """Return the log probabilities of a column, with axes for the parent's codes, its own codes and the class."""
+        """Return log probabilities for each pair of codes of the parent and of the column, (n_pairs, n_classes).
+
+        The code of the column varies fastest. A column without a parent has one row for each code.
+        """
         n_classes, size = len(self.counts), int(self.sizes[column])
         cells = self._cells(column)
-        n_parent = self._parent_sizes()[column]
-        table = np.zeros((n_classes, n_parent + 2 * (self.parents[column] >= 0) or 1, size + 2))
-        table[:, :, 1:] = self._estimated(self.singles()[:, cells], column, n_classes, mode, rng)[:, None]
-        if n_parent:
-            estimated = self._estimated(self._family_counts(column), column, n_classes * n_parent, mode, rng)
-            table[:, 1:-1, 1:] = estimated.reshape(n_classes, n_parent, size + 1)
+        n_parent_values = self._parent_sizes()[column]
+        table = np.zeros((n_classes, n_parent_values + 2 * (self.parents[column] >= 0) or 1, size + 2))
+        table[:, :, 1:] = self._log_probabilities(self.column_counts()[:, cells], column, n_classes, mode, rng)[:, None]
+        if n_parent_values:
+            estimated = self._log_probabilities(
+                self._family_counts(column), column, n_classes * n_parent_values, mode, rng
+            )
+            table[:, 1:-1, 1:] = estimated.reshape(n_classes, n_parent_values, size + 1)
         return table.reshape(n_classes, -1).T
 
-    def _estimated(
+    def _log_probabilities(
         self, counts: Array, column: int, n_groups: int, mode: str, rng: np.random.Generator | None
     ) -> Array:
         """Return log probabilities of the categories of a column, and of an unseen one, for each row of counts."""
-        groups = self._groups_of(column, n_groups)
+        groups = self._column_groups(column, n_groups)
         seen = groups.estimate(counts, mode) if rng is None else groups.draw(counts, rng)
         unseen = groups.unseen(counts, mode) if self.unseen == "smooth" else np.ones((len(counts), 1))
         return log(np.hstack([seen, unseen]))
 
-    def _groups_of(self, column: int, n_groups: int) -> Groups:
+    def _column_groups(self, column: int, n_groups: int) -> Groups:
+        """Return the Dirichlet prior of one column, if the smoothing divides it between `n_groups` distributions."""
         pseudo = self.smoothing.of_groups(self.sizes, n_groups)[column]
         return Groups(self.sizes[column : column + 1], np.full(self.sizes[column], pseudo))
 
     def _cells(self, column: int) -> slice:
+        """Return the slice of the categories of a column among the categories of all columns."""
         return slice(*offsets_of(self.sizes)[column : column + 2])
 
     def _parent_sizes(self) -> NDArray[np.int64]:
-        """Return the number of categories of each column's parent, 0 for the root."""
+        """Return the number of categories of the parent of each column, 0 for the root."""
         return np.where(self.parents == ROOT, 0, self.sizes[self.parents])
 
     def _family_counts(self, column: int) -> NDArray[Any]:
-        """Return the counts by class and parent category, and by category of the column."""
+        """Return the counts of a column, shape (n_classes * n_parent_categories, n_categories)."""
         counts = self.counts[:, self._cells(int(self.parents[column])), self._cells(column)]
         return counts.reshape(counts.shape[0] * counts.shape[1], counts.shape[2])
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
+        """Add log P(columns of row i | class c), a product along the tree, to `out[i, c]`."""
         codes = self.codes(X, n_threads)
         n_threads = threads_for(codes.size * out.shape[1], n_threads, GRAIN)
-        add_families(codes, self.parents, self.sizes + 2, self._starts(), self.log_prob, out, n_threads)
+        add_families(codes, self.parents, self.sizes + 2, self._table_offsets(), self.log_prob, out, n_threads)
 
-    def _starts(self) -> NDArray[np.int64]:
+    def _table_offsets(self) -> NDArray[np.int64]:
+        """Return the first row of each column in `log_prob`, and the number of its rows."""
         heights = np.where(self.parents == ROOT, 1, self.sizes[self.parents] + 2)
         return offsets_of(heights * (self.sizes + 2))
 
     def n_parameters(self) -> int:
+        """Return the number of free parameters: categories minus one for each class and parent category."""
         per_group = len(self.counts) * np.maximum(self.sizes - 1, 0)
         return int((per_group * np.maximum(self._parent_sizes(), 1)).sum())
 
     def log_evidence(self) -> float | None:
-        """See Likelihood: each column counts rows in which the column and its parent in the tree are known."""
+        """Return the log evidence of the counts given the tree, or None if a pseudo-count is 0.
+
+        Each column counts the rows in which the column and its parent in the tree are known.
+        """
         total = 0.0
         for column, parent in enumerate(self.parents.tolist()):
-            counts = self.singles()[:, self._cells(column)] if parent == ROOT else self._family_counts(column)
-            groups = self._groups_of(column, max(len(counts), 1))
+            counts = self.column_counts()[:, self._cells(column)] if parent == ROOT else self._family_counts(column)
+            groups = self._column_groups(column, max(len(counts), 1))
             if (groups.pseudo <= 0).any():
                 return None
             total += float(groups.log_evidence(counts).sum())
         return total
 
     def check(self, n_classes: int, n_features: int) -> None:
+        """Raise ValueError if the counts, the tree or the log probabilities read from a file are malformed."""
         super().check(n_classes, n_features)
         parents, log_prob = self.parents, self.log_prob
         if parents.dtype != np.int64 or parents.shape != (n_features,):
             raise ValueError("the tree is malformed")
         if (parents < ROOT).any() or (parents >= n_features).any():
             raise ValueError("the tree is malformed")
-        if log_prob.shape != (self._starts()[-1], n_classes) or not (log_prob <= 0).all():
+        if log_prob.shape != (self._table_offsets()[-1], n_classes) or not (log_prob <= 0).all():
             raise ValueError("the log probabilities are malformed")
 
 
@@ -226,15 +249,15 @@ class TripleLayout:
         self.n_cells = int(starts[-1])
 
     def width(self, column: int) -> int:
-        """Return the number of cells of the columns after `column`."""
+        """Return the number of cells of all columns after `column`."""
         return int(self.offsets[-1] - self.offsets[column + 1])
 
     def block(self, counts: Counts, pair: Pair) -> Counts:
-        """Return the block of a pair: (n_classes, categories of one, categories of the other, cells after both)."""
+        """Return the counts of a pair and each later cell, (n_classes, n_one, n_other, cells of columns after both)."""
         one, other = self.sizes[pair.one], self.sizes[pair.other]
         return counts[:, pair.cells].reshape(len(counts), one, other, self.width(pair.other))
 
-    def expanded(self, counts: Counts, pair: Pair) -> Counts:
+    def expand_pair(self, counts: Counts, pair: Pair) -> Counts:
         """Return the counts of a pair with the cells of all columns, 0 for the two columns themselves.
 
         The shape is (n_classes, cells of the pair, cells of all columns).
@@ -246,24 +269,24 @@ class TripleLayout:
         for third in range(other):
             if third != one:
                 first = self._pairs_of[min(third, one), max(third, one)]
-                part = self.block(counts, first)[..., self._after(first.other, other)]
+                part = self.block(counts, first)[..., self._slice_after(first.other, other)]
                 axes = (0, 2, 3, 1) if third < one else (0, 1, 3, 2)
                 out[..., self.offsets[third] : self.offsets[third + 1]] = part.transpose(axes)
         return out.reshape(len(counts), -1, self.offsets[-1])
 
-    def _after(self, column: int, later: int) -> slice:
+    def _slice_after(self, column: int, later: int) -> slice:
         """Return the slice of the cells of column `later` among the cells of all columns after `column`."""
         start = self.offsets[column + 1]
         return slice(self.offsets[later] - start, self.offsets[later + 1] - start)
 
-    def moved(self, counts: Counts, places: list[NDArray[np.intp]], wider: TripleLayout) -> Counts:
-        """Return the counts in a layout with more categories; categories of column j move to places[j]."""
+    def move_categories(self, counts: Counts, new_positions: list[NDArray[np.intp]], wider: TripleLayout) -> Counts:
+        """Return the counts in a wider layout; the categories of column j move to `new_positions[j]`."""
         out: Any = np.zeros((len(counts), wider.n_cells), dtype=counts.dtype)
         for old, new in zip(self.pairs, wider.pairs, strict=True):
             start = wider.offsets[old.other + 1]
-            later = [targets + wider.offsets[j] - start for j, targets in enumerate(places) if j > old.other]
+            later = [targets + wider.offsets[j] - start for j, targets in enumerate(new_positions) if j > old.other]
             columns = np.concatenate([np.zeros(0, dtype=np.intp), *later])
-            target = np.ix_(np.arange(len(counts)), places[old.one], places[old.other], columns)
+            target = np.ix_(np.arange(len(counts)), new_positions[old.one], new_positions[old.other], columns)
             wider.block(out, new)[target] = self.block(counts, old)
         return out
 
@@ -312,8 +335,10 @@ class Average(NamedTuple):
     table: Array
     n_rows: int  # rows that are scored at a time
 
-    def write(self, codes: NDArray[Any], offsets: NDArray[np.int64], out: Array, n_threads: int) -> NDArray[np.intp]:
-        """Write the log of the mean of the models to `out`; return the rows without a model, which are unchanged."""
+    def write_average(
+        self, codes: NDArray[Any], offsets: NDArray[np.int64], out: Array, n_threads: int
+    ) -> NDArray[np.intp]:
+        """Write the log of the mean of the models to `out`; return indices of rows without a model, left unchanged."""
         if not len(self.table):
             return np.arange(len(out))
         n_threads = threads_for(codes.size * len(self.models) * out.shape[1], n_threads, GRAIN)
@@ -340,13 +365,13 @@ class OneDependenceLikelihood(PairLikelihood):
         self.min_count = min_count
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """See Likelihood: every mode uses the posterior means."""
-        singles, offsets = self.singles(), offsets_of(self.sizes + 2)
-        self.by_class = self._logs(self.groups(), singles[:, None])[0]
-        chosen = np.flatnonzero(singles.sum(axis=0) >= self.min_count)
+        """Set the tables to posterior means, for every mode; draws are not supported."""
+        column_counts, offsets = self.column_counts(), offsets_of(self.sizes + 2)
+        self.by_class = self._log_table(self.groups(), column_counts[:, None])[0]
+        chosen = np.flatnonzero(column_counts.sum(axis=0) >= self.min_count)
         cells = self._known_cells()[chosen]
-        table = self._logs(Groups(self.sizes, self._pseudo_of_pairs()[chosen]), self.counts[:, chosen])
-        table[np.arange(len(cells)), cells] = self._log_joint(singles, self.sizes, self.smoothing.alpha)[chosen]
+        table = self._log_table(Groups(self.sizes, self._pseudo_by_parent()[chosen]), self.counts[:, chosen])
+        table[np.arange(len(cells)), cells] = self._log_joint(column_counts, self.sizes, self.smoothing.alpha)[chosen]
         table_rows = np.full(offsets[-1], -1, dtype=np.int64)
         table_rows[cells] = np.arange(len(cells))
         columns = np.arange(len(self.sizes))
@@ -354,11 +379,14 @@ class OneDependenceLikelihood(PairLikelihood):
         self.by_one = Average(models, table_rows, table, SINGLE_ROWS)
 
     def _known_cells(self) -> NDArray[np.int64]:
-        """Return the positions of the known categories among the codes of all columns."""
+        """Return the positions of the known categories among the codes of all columns, shape (n_cells,)."""
         return np.arange(self.sizes.sum()) + np.repeat(2 * np.arange(len(self.sizes)) + 1, self.sizes)
 
-    def _logs(self, groups: Groups, counts: NDArray[Any]) -> Array:
-        """Return log probabilities for the codes of all columns and classes, from counts by class, parents and cell."""
+    def _log_table(self, groups: Groups, counts: NDArray[Any]) -> Array:
+        """Return log probabilities, shape (n_parent_values, n_codes of all columns, n_classes).
+
+        `counts` has the shape (n_classes, n_parent_values, n_cells). Codes of missing values have zeros.
+        """
         offsets, cells = offsets_of(self.sizes + 2), self._known_cells()
         table = np.zeros((counts.shape[1], offsets[-1], len(counts)))
         for index, of_class in enumerate(counts):
@@ -368,7 +396,10 @@ class OneDependenceLikelihood(PairLikelihood):
         return table
 
     def _log_joint(self, counts: NDArray[Any], sizes: NDArray[np.int64], alpha: Any) -> Array:
-        """Return log P(class, parent values) by value and class, from counts for each set of parents."""
+        """Return log P(class, parent values), shape (n_cells, n_classes), from their counts, (n_classes, n_cells).
+
+        `sizes` holds the number of joint values of each set of parents, and `alpha` their pseudo-counts.
+        """
         size = np.repeat(sizes, sizes) * len(counts)
         pseudo = np.repeat(replace(self.smoothing, alpha=alpha).of_groups(len(counts) * sizes, 1), sizes)
         groups = Groups(sizes, pseudo)
@@ -377,27 +408,31 @@ class OneDependenceLikelihood(PairLikelihood):
             np.divide(counts + pseudo, total, out=np.zeros(counts.shape), where=total > 0)
         ).T  # the value is the first axis, as in the tables
 
-    def _pseudo_of_pairs(self) -> Array:
-        """Return the pseudo-counts of the categories of a column by category of the parent."""
-        by_parent = [self._pseudo_given(max(size, 1)) for size in self.sizes.tolist()]
+    def _pseudo_by_parent(self) -> Array:
+        """Return the pseudo-count of each cell for each parent category, shape (n_cells, n_cells)."""
+        by_parent = [self._pseudo_counts_of_cells(max(size, 1)) for size in self.sizes.tolist()]
         return np.repeat(by_parent, self.sizes, axis=0)
 
-    def _pseudo_given(self, n_values: int) -> Array:
-        """Return the pseudo-counts of all cells if the parents have `n_values` joint values."""
+    def _pseudo_counts_of_cells(self, n_values: int) -> Array:
+        """Return the pseudo-count of each cell if the parents have `n_values` joint values, shape (n_cells,)."""
         return np.repeat(self.smoothing.of_groups(self.sizes, len(self.counts) * n_values), self.sizes)
 
     def add_log_likelihood(self, X: Any, out: Array, n_threads: int) -> None:
-        """See Likelihood. `out` holds the class priors on entry, which only rows without parents need."""
+        """Replace `out[i, c]`, the log prior of class c, by the averaged log P(row i, class c)."""
         self._write_average(self.codes(X, n_threads), out, n_threads)
 
     def _write_average(self, codes: NDArray[Any], out: Array, n_threads: int) -> None:
-        orphans = self.by_one.write(codes, offsets_of(self.sizes + 2), out, n_threads)
-        if orphans.size:
-            plain = np.ascontiguousarray(out[orphans])
-            add_columns(np.ascontiguousarray(codes[:, orphans]), self.sizes + 2, self.by_class, plain, n_threads)
-            out[orphans] = plain
+        """Write the averaged log joint probabilities to `out`; rows without parents add naive Bayes to their priors."""
+        rows_without_parents = self.by_one.write_average(codes, offsets_of(self.sizes + 2), out, n_threads)
+        if rows_without_parents.size:
+            plain = np.ascontiguousarray(out[rows_without_parents])
+            add_columns(
+                np.ascontiguousarray(codes[:, rows_without_parents]), self.sizes + 2, self.by_class, plain, n_threads
+            )
+            out[rows_without_parents] = plain
 
     def check(self, n_classes: int, n_features: int) -> None:
+        """Raise ValueError if the counts read from a file are malformed; compute the tables."""
         super().check(n_classes, n_features)
         self.estimate("bayes")
 
@@ -412,15 +447,18 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
     statistics: ClassVar[tuple[str, ...]] = ("counts", "triples")
 
     def count(self, batch: Batch) -> None:
+        """Set the counts of pairs and triples from a batch; raise ValueError if they would need too much memory."""
         check_triples(self.sizes, batch.n_classes, batch.names)
         super().count(batch)
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
+        """Set the counts of pairs and triples from the codes of the columns, (n_columns, n_rows)."""
         check_triples(self.sizes, batch.n_classes, batch.names)  # sizes are final only after counting codes
         super()._count_codes(codes, batch)
         self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
 
     def add(self, other: Any) -> None:
+        """Add the counts of another likelihood; raise ValueError if it has no counts of triples."""
         if not isinstance(other, TwoDependenceLikelihood):
             raise ValueError(
                 "order must be 2 in every call of partial_fit and in models that are merged; some rows were "
@@ -429,13 +467,20 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         super().add(other)
         self.triples = self.triples + other.triples
 
-    def widen(self, sizes: NDArray[np.int64], places: dict[int, NDArray[np.intp]] | None = None) -> None:
-        old, targets = self.sizes, self._targets(places)
-        super().widen(sizes, places)
+    def expand_categories(
+        self, sizes: NDArray[np.int64], new_positions: dict[int, NDArray[np.intp]] | None = None
+    ) -> None:
+        """Expand the counts of pairs and triples to `sizes[j]` categories of each column j.
+
+        The categories of column j move to the positions `new_positions[j]`, or keep their positions if j has none.
+        """
+        old, targets = self.sizes, self._new_positions(new_positions)
+        super().expand_categories(sizes, new_positions)
         if self.sizes is not old:
-            self.triples = TripleLayout(old).moved(self.triples, targets, TripleLayout(sizes))
+            self.triples = TripleLayout(old).move_categories(self.triples, targets, TripleLayout(sizes))
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
+        """Set the tables of one and of two parents to posterior means; draws are not supported."""
         super().estimate(mode, rng)
         layout = TripleLayout(self.sizes)
         cells = [self._pair_cells(pair.one, pair.other) for pair in layout.pairs]
@@ -450,8 +495,8 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         known_cells, n_filled = self._known_cells(), 0
         for index, (pair, (one, other)) in enumerate(zip(layout.pairs, cells, strict=True)):
             chosen = np.flatnonzero(is_parent[firsts[index] : firsts[index + 1]])
-            groups = Groups(self.sizes, self._pseudo_given(max(int(layout.heights[index]), 1)))
-            part = self._logs(groups, layout.expanded(self.triples, pair)[:, chosen])
+            groups = Groups(self.sizes, self._pseudo_counts_of_cells(max(int(layout.heights[index]), 1)))
+            part = self._log_table(groups, layout.expand_pair(self.triples, pair)[:, chosen])
             rows = np.arange(len(chosen))
             part[rows, known_cells[one[chosen]]] = joint[firsts[index] + chosen]
             part[rows, known_cells[other[chosen]]] = 0
@@ -464,24 +509,26 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         self.by_two = Average(models, table_rows, table, PAIR_ROWS)
 
     def _pair_cells(self, one: int, other: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the cells of both columns for each combination of their values."""
+        """Return the cells of both columns for each combination of their values, shape (n_combinations,) each."""
         offsets = offsets_of(self.sizes)
         first, second = np.indices((self.sizes[one], self.sizes[other]))
         return offsets[one] + first.ravel(), offsets[other] + second.ravel()
 
     def _alpha_of_pairs(self, layout: TripleLayout) -> Any:
-        """Return the pseudo-count of the values of each pair, the mean of the values for the two columns."""
+        """Return the pseudo-count of each pair of columns for smoothing="laplace", the mean of both columns."""
         alpha = np.broadcast_to(np.asarray(self.smoothing.alpha, dtype=np.float64), self.sizes.shape)
         return np.array([(alpha[pair.one] + alpha[pair.other]) / 2 for pair in layout.pairs])
 
     def _write_average(self, codes: NDArray[Any], out: Array, n_threads: int) -> None:
-        left = self.by_two.write(codes, offsets_of(self.sizes + 2), out, n_threads)
-        if left.size:
-            plain = np.ascontiguousarray(out[left])
-            super()._write_average(np.ascontiguousarray(codes[:, left]), plain, n_threads)
-            out[left] = plain
+        """Write averaged log joint probabilities to `out`; rows without a pair use the average over single parents."""
+        remaining_rows = self.by_two.write_average(codes, offsets_of(self.sizes + 2), out, n_threads)
+        if remaining_rows.size:
+            plain = np.ascontiguousarray(out[remaining_rows])
+            super()._write_average(np.ascontiguousarray(codes[:, remaining_rows]), plain, n_threads)
+            out[remaining_rows] = plain
 
     def check(self, n_classes: int, n_features: int) -> None:
+        """Raise ValueError if the counts read from a file are malformed; compute the tables."""
         triples = self.triples
         if triples.shape != (n_classes, TripleLayout(self.sizes).n_cells):
             raise ValueError("the counts of triples are malformed")
@@ -501,11 +548,13 @@ class _PairModel(CategoryInput):
     max_bins: int
     _limits: Limits
 
-    def _takes_numbers_as_they_are(self) -> bool:
+    def _accepts_plain_numbers(self) -> bool:
+        """Return True if no column is selected as categorical, so that numeric arrays need no encoding."""
         chosen = self.categorical_features
         return chosen is None or (isinstance(chosen, str) and chosen == "from_dtype")
 
-    def _count_first(self, data: TrainingData) -> list[Likelihood]:
+    def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
+        """Learn the bin edges of the numeric columns from the first rows, and return the counted likelihoods."""
         is_categorical = self._encoder.is_categorical
         if not is_categorical.all():
             data = data._replace(X=as_floats(data.X))
@@ -514,10 +563,12 @@ class _PairModel(CategoryInput):
         return self._count(data)
 
     def _make_likelihoods(self) -> list[Likelihood]:
+        """Return the likelihood of all columns, without counts, in a list."""
         sizes = sizes_of(self._encoder.categories, self._limits)
-        return [self._make_likelihood(smoothing_of(self), self._limits, sizes, self.unseen)]
+        return [self._make_likelihood(make_smoothing(self), self._limits, sizes, self.unseen)]
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
+        """Return the likelihood of the model from (smoothing, bin limits, sizes, unseen)."""
         raise NotImplementedError
 
     @property
@@ -532,6 +583,7 @@ class _PairModel(CategoryInput):
         return self._limits
 
     def _check_mergeable(self, other: Any) -> None:
+        """Raise ValueError unless the other model has the same columns and bin edges."""
         super()._check_mergeable(other)
         pairs = zip(self._limits, other._limits, strict=True)
         if not all(one is None or np.array_equal(one, another) for one, another in pairs):
@@ -541,6 +593,7 @@ class _PairModel(CategoryInput):
             )
 
     def _restore_limits(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the bin edges from the arrays of a model file."""
         self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
 
     _saved: ClassVar[SavedParts] = (Saved(lambda model: limits_to_arrays(model._limits), _restore_limits),)
@@ -599,9 +652,11 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
+        """Return a tree likelihood from (smoothing, bin limits, sizes, unseen)."""
         return TreeLikelihood(*arguments, root=self._root_index())
 
     def _root_index(self) -> int | None:
+        """Return the index of the column `root`, or None if it is None; raise ValueError if there is no such column."""
         if self.root is None:
             return None
         names = self._encoder.names
@@ -685,9 +740,11 @@ class AODEClassifier(_PairModel):
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
-    def _given_prior(self) -> tuple[bool, Any]:
+    def _prior_parameters(self) -> tuple[bool, Any]:
+        """Return (True, None): the rows always determine the class priors."""
         return True, None
 
     def _make_likelihood(self, *arguments: Any) -> PairLikelihood:
+        """Return a likelihood of `order` parents from (smoothing, bin limits, sizes, unseen)."""
         kind = OneDependenceLikelihood if self.order == 1 else TwoDependenceLikelihood
         return kind(*arguments, min_count=self.min_count)

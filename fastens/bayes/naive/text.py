@@ -50,69 +50,74 @@ class CountedTerms(NamedTuple):
     n_texts: float
 
 
-class _Terms:
+class _TermCounter:
     """Terms in order of first occurrence, with their counts."""
 
-    def __init__(self, vectorizer: CountVectorizer, *, is_there: bool) -> None:
-        self._analyze, self._binary, self._is_there = vectorizer.build_analyzer(), vectorizer.binary, is_there
-        self.places: dict[str, int] = {}
+    def __init__(self, vectorizer: CountVectorizer, *, presence_only: bool) -> None:
+        self._analyze, self._binary, self._is_there = vectorizer.build_analyzer(), vectorizer.binary, presence_only
+        self.positions: dict[str, int] = {}
         self.counts = np.zeros((2, 0))  # document frequencies and occurrence counts
         self._n_texts = 0.0
 
-    def rows_of(self, texts: Sequence[str], copies: Array | None) -> sparse.csr_matrix:
-        """Count the terms of texts, optionally repeated; return the matrix of texts by terms that naive Bayes sums."""
+    def count_texts(self, texts: Sequence[str], copies: Array | None) -> sparse.csr_matrix:
+        """Add the terms of texts to the counts; return the CSR matrix (n_texts, n_terms so far) that naive Bayes sums.
+
+        `copies` holds how often each text counts; None means once.
+        """
         counters = [Counter(self._analyze(text)) for text in texts]
         columns = np.array(
-            [self.places.setdefault(term, len(self.places)) for counter in counters for term in counter], np.int64
+            [self.positions.setdefault(term, len(self.positions)) for counter in counters for term in counter], np.int64
         )
         n_times = np.array([n for counter in counters for n in counter.values()], dtype=np.float64)
         n_times = np.ones_like(n_times) if self._binary else n_times
         times = np.ones(len(counters)) if copies is None else copies
         of_terms = np.repeat(times, list(map(len, counters)))
-        of_batch = np.stack([np.bincount(columns, w, len(self.places)) for w in (of_terms, of_terms * n_times)])
-        self.counts = widened(self.counts, len(self.places)) + of_batch
+        of_batch = np.stack([np.bincount(columns, w, len(self.positions)) for w in (of_terms, of_terms * n_times)])
+        self.counts = pad_columns(self.counts, len(self.positions)) + of_batch
         self._n_texts += float(times.sum())
         ends = np.cumsum([0, *map(len, counters)])
-        dtype = index_type(max(int(ends[-1]), len(self.places)))
+        dtype = index_type(max(int(ends[-1]), len(self.positions)))
         data = np.ones_like(n_times) if self._is_there else n_times
-        return sparse.csr_matrix((data, columns.astype(dtype), ends.astype(dtype)), (len(counters), len(self.places)))
+        return sparse.csr_matrix(
+            (data, columns.astype(dtype), ends.astype(dtype)), (len(counters), len(self.positions))
+        )
 
-    def of_texts(self) -> CountedTerms:
-        """Return the counts of all terms."""
-        return CountedTerms(list(self.places), self.counts, self._n_texts)
+    def term_counts(self) -> CountedTerms:
+        """Return all terms with their counts so far."""
+        return CountedTerms(list(self.positions), self.counts, self._n_texts)
 
 
 def index_type(largest: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest index type that SciPy supports for positions up to `largest`."""
+    """Return the smallest NumPy integer type that SciPy supports for positions up to `largest`."""
     return np.int32 if largest <= MAX_INT32 else np.int64
 
 
-def widened(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
-    """Return the sums, padded with zeros to at least `n_columns` columns."""
+def pad_columns(sums: NDArray[Any], n_columns: int) -> NDArray[Any]:
+    """Return the matrix, padded with columns of zeros up to `n_columns` columns."""
     return np.pad(sums, ((0, 0), (0, n_columns - sums.shape[1])))
 
 
-def sum_terms(rows: Batch, vectorizer: CountVectorizer, *, is_there: bool) -> tuple[list[str], Array]:
+def sum_terms(rows: Batch, vectorizer: CountVectorizer, *, presence_only: bool) -> tuple[list[str], Array]:
     """Return the vocabulary that the vectorizer would learn from all texts, and the sums of its terms by class.
 
-    If `is_there` is True, each term counts at most once per text in the sums, but the selection of the most frequent
-    terms still uses the vectorizer's counts. Integer weights count as copies for the vectorizer as well. The texts are
-    read once.
+    If `presence_only` is True, each term counts at most once per text in the sums, but the selection of the most
+    frequent terms still uses the vectorizer's counts. Integer weights count as copies for the vectorizer as well. The
+    texts are read once.
     """
     have_copies = are_copies(rows.weight)
-    collector = _Terms(vectorizer, is_there=is_there)
+    collector = _TermCounter(vectorizer, presence_only=presence_only)
     sums = np.zeros((rows.n_classes, 0))
     for block in rows.blocks():
         texts = texts_of(block.X)
         for first in range(0, len(texts), TEXTS_AT_ONCE):
             some = slice(first, first + TEXTS_AT_ONCE)
-            batch = block.taken(some, texts[some])
-            counted = collector.rows_of(batch.X, batch.weight if have_copies else None)
-            sums = widened(sums, counted.shape[1])
+            batch = block.select_rows(some, texts[some])
+            counted = collector.count_texts(batch.X, batch.weight if have_copies else None)
+            sums = pad_columns(sums, counted.shape[1])
             if counted.nnz:
                 add_sparse_sums(counted.data, counted.indices, counted.indptr, batch.y, batch.weight, sums)
-    terms = _vocabulary([collector.of_texts()], vectorizer)
-    return terms, sums[:, [collector.places[term] for term in terms]]
+    terms = _vocabulary([collector.term_counts()], vectorizer)
+    return terms, sums[:, [collector.positions[term] for term in terms]]
 
 
 class CountedTexts(RowSource):
@@ -125,9 +130,9 @@ class CountedTexts(RowSource):
         self.shape = source.shape[0], len(vectorizer.vocabulary)
 
     def parts(self) -> Iterator[Any]:
-        """Yield the counts of each batch."""
+        """Yield the term counts of each batch of texts, a CSR matrix of float64."""
         for _, part in parts_of(self._source):
-            yield self._vectorizer.transform(texts_of(part, fewest=0)).astype(np.float64)
+            yield self._vectorizer.transform(texts_of(part, min_texts=0)).astype(np.float64)
 
 
 def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, comm: Comm) -> list[str]:
@@ -135,17 +140,17 @@ def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, c
 
     Integer weights count as copies.
     """
-    collector = _Terms(vectorizer, is_there=False)
+    collector = _TermCounter(vectorizer, presence_only=False)
     copies = weight if all(comm.allgather(are_copies(weight))) else None
     for start, part in parts_of(texts) if isinstance(texts, RowSource) else [(0, texts)]:
-        batch = texts_of(part, fewest=0)
-        collector.rows_of(batch, None if copies is None else copies[start : start + len(batch)])
-    return _vocabulary(comm.allgather(collector.of_texts()), vectorizer)
+        batch = texts_of(part, min_texts=0)
+        collector.count_texts(batch, None if copies is None else copies[start : start + len(batch)])
+    return _vocabulary(comm.allgather(collector.term_counts()), vectorizer)
 
 
 def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
-    """Return the sorted terms that the vectorizer keeps."""
-    with needing_words():
+    """Return the sorted terms that the vectorizer's limits select from the counts of all processes."""
+    with explain_empty_vocabulary():
         terms = sorted({term for counted in of_ranks for term in counted.terms})
         if not terms:
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
@@ -153,17 +158,17 @@ def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> li
         position_of = {term: position for position, term in enumerate(terms)}
         for counted in of_ranks:
             counts[:, [position_of[term] for term in counted.terms]] += counted.counts
-        kept = _kept(counts, sum(counted.n_texts for counted in of_ranks), vectorizer)
+        kept = _select_terms(counts, sum(counted.n_texts for counted in of_ranks), vectorizer)
         return [terms[k] for k in np.flatnonzero(kept)]
 
 
-def _kept(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
+def _select_terms(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
     """Return a mask of the terms that pass `min_df`, `max_df` and `max_features`, given their counts."""
     ends = vectorizer.min_df, vectorizer.max_df
-    least, most = (end if isinstance(end, Integral) else end * n_texts for end in ends)
-    if most < least:
+    min_texts, max_texts = (end if isinstance(end, Integral) else end * n_texts for end in ends)
+    if max_texts < min_texts:
         raise ValueError("max_df corresponds to < documents than min_df")
-    kept = (counts[0] >= least) & (counts[0] <= most)
+    kept = (counts[0] >= min_texts) & (counts[0] <= max_texts)
     limit = vectorizer.max_features
     if limit is not None and kept.sum() > limit:
         best = np.flatnonzero(kept)[(-counts[1][kept].astype(np.int64)).argsort()[:limit]]  # CountVectorizer's order
@@ -175,7 +180,7 @@ def _kept(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray
 
 
 @contextmanager
-def needing_words() -> Iterator[None]:
+def explain_empty_vocabulary() -> Iterator[None]:
     """Replace the error message about an empty vocabulary by one that says what the texts must contain."""
     try:
         yield
@@ -192,7 +197,7 @@ def name_of_texts(X: Any) -> str | None:
     return names[0] if names and isinstance(names[0], str) else None
 
 
-def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
+def texts_of(X: Any, min_texts: int = 1, name: str | None = None) -> Any:
     """Return the texts of a list, vector or one-column table; missing texts become empty, batches stay lazy.
 
     If `name` is the name of a column, the table may have other columns as well.
@@ -202,12 +207,12 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
     if isinstance(X, Mapping | set | frozenset):  # keys are not rows, and sets are unordered
         raise ValueError(f"X must be a list of texts, or a table of one column; got a {type(X).__name__}.")
     if isinstance(X, Batches | TableParts):
-        _check_one_column(X.columns or list(range(X.shape[1])))
+        _check_single_column(X.columns or list(range(X.shape[1])))
         return X
     table = table_over(X)
     if table.names is not None:
         if name is None or name not in table.names:
-            _check_one_column(table.names)
+            _check_single_column(table.names)
             name = table.names[0]
         X = nw.from_native(table.native, eager_only=True)[:, table.names.index(name)].to_list()
     elif hasattr(X, "shape") and len(X.shape) == 2:
@@ -219,19 +224,21 @@ def texts_of(X: Any, fewest: int = 1, name: str | None = None) -> Any:
     elif not np.iterable(X):
         raise ValueError(f"X must be a list of texts; got {X!r}.")
     texts = ["" if is_missing(text) else text for text in X]
-    _check_texts(texts, fewest)
+    _check_texts(texts, min_texts)
     return texts
 
 
-def _check_texts(texts: list[Any], fewest: int) -> None:
+def _check_texts(texts: list[Any], min_texts: int) -> None:
+    """Raise ValueError unless all items are strings and there are at least `min_texts` of them."""
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"X must hold texts; row {row} holds {text!r}.")
-    if len(texts) < fewest:
+    if len(texts) < min_texts:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
 
 
-def _check_one_column(names: list[str]) -> None:
+def _check_single_column(names: list[str]) -> None:
+    """Raise ValueError unless there is exactly one column name."""
     if len(names) != 1:
         raise ValueError(f"X must have one column of texts; got the {len(names)} columns {names}.")
 
@@ -248,7 +255,8 @@ MODELS: dict[str, Any] = {
 }
 
 
-def _stemmer(language: str) -> Any:
+def _make_stemmer(language: str) -> Any:
+    """Return the Snowball stemmer of a language; raise ImportError or ValueError if it is not available."""
     try:
         import snowballstemmer
     except ImportError as error:
@@ -263,7 +271,7 @@ class _Stemmers(threading.local):
     """Thread-local stemmers, because a stemmer keeps the current word as state."""
 
     def __init__(self, language: str) -> None:
-        self.stem = _stemmer(language).stemWord
+        self.stem = _make_stemmer(language).stemWord
 
 
 class Tokenizer:
@@ -275,6 +283,7 @@ class Tokenizer:
         self._prepare()
 
     def _prepare(self) -> None:
+        """Create the stemmer and an empty cache of stems, which are not saved."""
         self._stemmers = None if self.language is None else _Stemmers(self.language)
         self._stems: dict[str, str] = {}
 
@@ -299,7 +308,8 @@ class Tokenizer:
         self._prepare()
 
 
-def _is_range(value: Any) -> bool:
+def _is_ngram_range(value: Any) -> bool:
+    """Return True if the value is an ascending pair of integers of at least 1."""
     return (
         isinstance(value, tuple | list)
         and len(value) == 2
@@ -308,7 +318,8 @@ def _is_range(value: Any) -> bool:
     )
 
 
-def _are_words(value: Any) -> bool:
+def _is_word_collection(value: Any) -> bool:
+    """Return True if the value is a list, tuple or set of strings."""
     return isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value)
 
 
@@ -385,11 +396,11 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     features: str = parameter(one_of("binary", "count"), default="binary")
     lowercase: bool = parameter(FLAG, default=True)
     stop_words: str | Sequence[str] | None = parameter(
-        one_of("english") | NONE | Rule("a list of words", _are_words), default=None
+        one_of("english") | NONE | Rule("a list of words", _is_word_collection), default=None
     )
     stemmer: str | None = parameter(NONE | instance(str, "the name of a language"), default=None)
     ngram_range: tuple[int, int] = parameter(
-        Rule("a pair of integers of at least 1, in ascending order", _is_range), default=(1, 1)
+        Rule("a pair of integers of at least 1, in ascending order", _is_ngram_range), default=(1, 1)
     )
     min_df: float = parameter(whole(1) | real(0, 1), default=1)
     max_df: float = parameter(whole(1) | real(0, 1), default=1.0)
@@ -429,7 +440,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         self._check_parameters()
         if self.model == "complement" and self.smoothing != "laplace":
             raise ValueError(f"smoothing must be 'laplace' with model='complement'; got {self.smoothing!r}.")
-        texts = texts_of(X, fewest=self._comm.size == 1)
+        texts = texts_of(X, min_texts=self._comm.size == 1)
         labels = self._read_target(y)
         if len(labels) != len(texts):
             raise ValueError(f"X and y must have the same number of rows; got {len(texts)} and {len(labels)}.")
@@ -443,16 +454,16 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         classifier = self._make_classifier()
         if isinstance(texts, RowSource) and self._comm.size == 1:
             rows = Batch(texts, target.astype(np.int32), weight, len(self.classes_), 1, None)
-            is_there = isinstance(classifier, BernoulliNB)
+            presence_only = isinstance(classifier, BernoulliNB)
             terms, sums = self._limited(
                 texts,
                 target,
-                lambda texts: sum_terms(rows._replace(X=texts), self._make_vectorizer(), is_there=is_there),
+                lambda texts: sum_terms(rows._replace(X=texts), self._make_vectorizer(), presence_only=presence_only),
                 weighted=weight is not None,
             )
-            self._take_terms(terms)
+            self._set_vocabulary(terms)
             class_counts = sums_by_class(rows.y, weight, rows.n_classes, LOCAL)
-            self.classifier_ = classifier._fit_sums(sums, class_counts, self.classes_)
+            self.classifier_ = classifier._fit_to_sums(sums, class_counts, self.classes_)
             return self
         counts = self._learn_terms(texts, weight)
         with classifier._over(self._comm):
@@ -460,27 +471,29 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return self
 
     def _learn_terms(self, texts: Any, weight: Array | None) -> Any:
-        """Learn the vocabulary of texts and return their term counts."""
+        """Learn the vocabulary of texts and return the counts of its terms, a CSR matrix or a row source."""
         vectorizer = self._make_vectorizer()
-        if self._comm.size > 1 or (weight is not None and self._leaves_terms_out()):
-            self._take_terms(learn_terms(texts, weight, vectorizer, self._comm))
+        if self._comm.size > 1 or (weight is not None and self._selects_terms()):
+            self._set_vocabulary(learn_terms(texts, weight, vectorizer, self._comm))
             is_source = isinstance(texts, RowSource)
-            return CountedTexts(texts, self._vectorizer) if is_source else self._counts_of(texts)
-        with needing_words():
+            return CountedTexts(texts, self._vectorizer) if is_source else self._count_terms(texts)
+        with explain_empty_vocabulary():
             counts = vectorizer.fit_transform(texts).astype(np.float64)
-        self._take_terms(vectorizer.get_feature_names_out())
+        self._set_vocabulary(vectorizer.get_feature_names_out())
         return counts
 
-    def _leaves_terms_out(self) -> bool:
+    def _selects_terms(self) -> bool:
         """Return True if the vocabulary depends on the frequencies of terms."""
         takes_all = isinstance(self.max_df, float) and self.max_df == 1 and self.min_df in (0, 1)
         return self.max_features is not None or not takes_all
 
     def _is_source(self, X: Any) -> bool:
+        """Return True if `X` is read in parts, such as a file name or a stream; other strings are mistaken texts."""
         # A string that is not a file name is a single text, passed by mistake instead of a list.
         return super()._is_source(X) and (not isinstance(X, str) or is_file_name(X))
 
     def _make_vectorizer(self, terms: Any = None) -> CountVectorizer:
+        """Return a CountVectorizer with the parameters of the model and, if `terms` is passed, a fixed vocabulary."""
         by_model = "english" if self.model == DOCUMENTS else None
         chosen = by_model if self.stop_words is None else self.stop_words
         stop_words = ENGLISH_STOP_WORDS if isinstance(chosen, str) else frozenset(chosen or ())
@@ -497,12 +510,14 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         )
 
     def _make_classifier(self) -> Any:
+        """Return the unfitted naive Bayes model that `model` names."""
         common: dict[str, Any] = {"alpha": self.alpha, "fit_prior": self.fit_prior, "n_jobs": self.n_jobs}
         if self.model != "complement":
             common["smoothing"] = self.smoothing
         return MODELS[self.model](**common)
 
-    def _take_terms(self, terms: Any) -> None:
+    def _set_vocabulary(self, terms: Any) -> None:
+        """Set `terms_` and the vectorizer with this vocabulary."""
         self.terms_ = np.asarray(terms, dtype=np.str_)
         self._vectorizer = self._make_vectorizer(self.terms_.tolist())
 
@@ -511,14 +526,15 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     def transform(self, X: ArrayLike) -> Any:
         """Return the counts, or the presence, of the vocabulary terms in texts as a CSR matrix of floats."""
         self._check_fitted()
-        return self._counts_of(texts_of(X, name=self._column))
+        return self._count_terms(texts_of(X, name=self._column))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Return the column names of `transform`, which are the terms; `input_features` is ignored."""
         self._check_fitted()
         return self.terms_.astype(object)
 
-    def _counts_of(self, texts: Any) -> Any:
+    def _count_terms(self, texts: Any) -> Any:
+        """Return the counts of the vocabulary terms in texts, a CSR matrix of float64."""
         return self._vectorizer.transform(texts).astype(np.float64)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -568,20 +584,24 @@ class TextClassifier(BaseClassifier, SavedEstimator):
     # Saving --------------------------------------------------
 
     def _encoder_state(self) -> dict[str, Any]:
+        """Return the vocabulary, the column name and the state of the classifier for the model file."""
         return {"terms": self.terms_.tolist(), "column": self._column, "classifier": self.classifier_._to_state()[1]}
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
+        """Set the vocabulary and the column name from the state of a model file."""
         terms = state["terms"]
         if not all(isinstance(term, str) for term in terms) or len(set(terms)) != len(terms):
             raise ValueError("the vocabulary is malformed")
         self._classifier_state = state["classifier"]
         self._column = state.get("column")
-        self._take_terms(terms)
+        self._set_vocabulary(terms)
 
     def _classifier_arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of the classifier by name, for the model file."""
         return {f"classifier.{name}": array for name, array in self.classifier_._to_state()[0].items()}
 
     def _restore_classifier(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set `classifier_` and `classes_` from the arrays of a model file; raise ValueError if they do not match."""
         state = {name.removeprefix("classifier."): array for name, array in arrays.items()}
         self.classifier_ = MODELS[self.model]._from_state(state, self.__dict__.pop("_classifier_state"))
         if self.classifier_.n_features_in_ != len(self.terms_):

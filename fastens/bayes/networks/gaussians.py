@@ -32,14 +32,14 @@ class Conditional(NamedTuple):
     covariance: Array  # 0 for variables that an intervention has set
 
 
-def groups_of(
-    network: NetworkData, nodes: Iterable[int], unknown: set[int], together: Iterable[int] = ()
+def independent_groups(
+    network: NetworkData, nodes: Iterable[int], unknown: set[int], first_group: Iterable[int] = ()
 ) -> list[list[int]]:
-    """Return the continuous variables among `nodes` in groups that are independent given all else that is known.
+    """Group the continuous variables among `nodes`; variables of different groups share no missing continuous variable.
 
-    The variables in `together` are in one group, which is the first.
+    Returns lists of variables. The variables in `first_group` and what they depend on form the first group.
     """
-    groups: list[tuple[set[int], list[int]]] = [(set(together), [])]
+    groups: list[tuple[set[int], list[int]]] = [(set(first_group), [])]
     for node in (node for node in nodes if node in network.continuous):
         linked = set(network.families[node]) & unknown & network.continuous
         touched = [group for group in groups if group[0] & linked]
@@ -62,6 +62,8 @@ def condition(
     by_max: bool = False,
 ) -> Conditional:
     """Integrate the missing variables of a group out of the product of its densities, or maximise if `by_max` is True.
+
+    `unknown` holds the variables without a value; `codes` and `values`, (n_variables, n_rows), hold the others.
 
     The log of the product is quadratic in the missing variables, so its precision and mean are sums over the densities
     (the canonical form of Lauritzen 1992, "Propagation of probabilities, means, and variances in mixed graphical
@@ -117,9 +119,12 @@ def condition(
 def draw_missing(
     network: NetworkData, codes: NDArray[Any], values: Array, unknown: set[int], random: np.random.Generator
 ) -> None:
-    """Draw the continuous variables in `unknown` given the discrete and the other continuous variables of each row."""
+    """Draw the continuous variables in `unknown` given all other variables of each row, and write them to `values`.
+
+    `codes` and `values` have the shape (n_variables, n_rows).
+    """
     step = 1 << 12  # rows whose matrices are held at once
-    for group in groups_of(network, sorted(network.continuous), unknown):
+    for group in independent_groups(network, sorted(network.continuous), unknown):
         for first in range(0, codes.shape[1], step):
             rows = slice(first, first + step)
             conditional = condition(network, group, unknown, codes[:, rows], values[:, rows])
@@ -134,7 +139,10 @@ def draw_missing(
 
 
 def mixture_moments(weights: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """Return the mean and the covariance of mixtures; the components are on the second axis."""
+    """Return the means (n, d) and the covariances (n, d, d) of n mixtures of k normal distributions.
+
+    `weights` has the shape (n, k), `mean` (n, k, d) and `covariance` (n, k, d, d).
+    """
     total = (weights[..., None] * mean).sum(axis=1)
     centred = mean - total[:, None]
     spread = covariance + centred[..., :, None] * centred[..., None, :]
@@ -142,7 +150,10 @@ def mixture_moments(weights: Array, mean: Array, covariance: Array) -> tuple[Arr
 
 
 def second_moments(network: NetworkData, node: int, conditional: Conditional, values: Array) -> Array:
-    """Return E[z z'] of each row and cell of the scope, with z = (1, continuous parents, variable)."""
+    """Return E[z z'] for each row and each cell of the scope, shape (n_rows, sizes of the scope..., d, d).
+
+    z = (1, continuous parents, variable) has d entries; missing ones have the distribution `conditional`.
+    """
     variables = [other for other in network.families[node] if other in network.continuous]
     positions = [conditional.missing.index(v) if v in conditional.missing else -1 for v in variables]
     flat = (-1, *(1,) * len(conditional.scope))
@@ -152,9 +163,9 @@ def second_moments(network: NetworkData, node: int, conditional: Conditional, va
     ]
     z = np.stack(np.broadcast_arrays(np.ones((1, *flat[1:])), *means), axis=-1)
     out = z[..., :, None] * z[..., None, :]
-    held = [(i + 1, at) for i, at in enumerate(positions) if at >= 0]
-    if held:
-        z_index, at = np.array(held).T
+    missing_entries = [(i + 1, at) for i, at in enumerate(positions) if at >= 0]
+    if missing_entries:
+        z_index, at = np.array(missing_entries).T
         out[..., z_index[:, None], z_index] += conditional.covariance[..., at[:, None], at]
     return out
 
@@ -166,7 +177,7 @@ class Scale(NamedTuple):
     deviation: Array
 
     def regression(self, network: NetworkData, node: int) -> Array:
-        """Return the regressions of a variable in the units of the columns."""
+        """Return the regressions of a variable, fitted to standardised columns, in the units of the columns."""
         regressions, deviation = network.regressions[node].copy(), self.deviation[node]
         parents = [parent for parent in network.parents[node] if parent in network.continuous]
         regressions[..., 1:-1] *= deviation / self.deviation[parents]

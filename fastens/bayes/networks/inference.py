@@ -15,7 +15,7 @@ from fastens.bayes.networks.gaussians import (
     Conditional,
     condition,
     draw_missing,
-    groups_of,
+    independent_groups,
     mixture_moments,
     second_moments,
 )
@@ -44,7 +44,7 @@ class Elimination(NamedTuple):
 
 
 def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
-    """Return the product of factors, rescaled by row, and the logs of the scale factors."""
+    """Return the product of factors, rescaled by row, and the logs of the scale factors, shape (n_rows or 1,)."""
     scope = tuple(sorted({variable for factor in factors for variable in factor.scope}))
     values = np.ones((1,) * (len(scope) + 1))
     log_scale: Array = np.asarray(sum((factor.log_scale for factor in factors), np.zeros(1)))
@@ -54,12 +54,13 @@ def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
         _check_size(values.shape, aligned.shape)
         values = values * aligned if count else aligned
         if count % UNSCALED == UNSCALED - 1:
-            values, log_peak = _rescaled(values)
+            values, log_peak = _rescale_rows(values)
             log_scale = log_scale + log_peak
     return Factor(scope, values), log_scale
 
 
 def _check_size(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Raise ValueError if the product of two tables, given by their broadcastable shapes, exceeds MAX_CELLS cells."""
     n_cells = math.prod(map(max, one, other))
     if n_cells > MAX_CELLS:
         raise ValueError(
@@ -105,6 +106,7 @@ def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], si
 
 
 def _neighbours(scopes: Iterable[Sequence[int]]) -> dict[int, set[int]]:
+    """Return for each variable the set of other variables that share a scope with it."""
     neighbours: dict[int, set[int]] = {}
     for scope in scopes:
         for variable in scope:
@@ -115,12 +117,14 @@ def _neighbours(scopes: Iterable[Sequence[int]]) -> dict[int, set[int]]:
 
 
 def _fill_cost(variable: int, neighbours: dict[int, set[int]], sizes: Sequence[int]) -> tuple[int, float]:
+    """Return the number of edges that eliminating a variable adds, and the size of the table it creates."""
     around = neighbours.get(variable, set())
     missing = sum(len(around - neighbours[other]) - 1 for other in around) // 2
     return missing, _table_size(variable, around, sizes)
 
 
 def _table_size(variable: int, around: Iterable[int], sizes: Sequence[int]) -> float:
+    """Return the number of cells of the table over a variable and its neighbours `around`; inf if it overflows."""
     try:
         return float(math.prod(sizes[other] for other in around) * sizes[variable])
     except OverflowError:
@@ -130,7 +134,7 @@ def _table_size(variable: int, around: Iterable[int], sizes: Sequence[int]) -> f
 def eliminate(
     factors: Sequence[Factor], remove: Iterable[int], sizes: Sequence[int], *, by_max: bool = False
 ) -> Elimination:
-    """Sum variables out of a product of factors, or maximise over them if `by_max` is True."""
+    """Sum the variables in `remove` out of a product of factors, or maximise over them if `by_max` is True."""
     left = dict(enumerate(factors))  # ordered by factor index
     numbers: dict[int, list[int]] = {}  # factor indices by variable, including eliminated factors
     for number, factor in left.items():
@@ -143,7 +147,7 @@ def eliminate(
         joined, log_peak = product([left.pop(number) for number in numbers.pop(variable, []) if number in left])
         axis = 1 + joined.scope.index(variable)
         values = joined.values.max(axis=axis) if by_max else joined.values.sum(axis=axis)
-        values, log_message = _rescaled(values)
+        values, log_message = _rescale_rows(values)
         number = len(factors) + len(steps)
         left[number] = Factor(tuple(other for other in joined.scope if other != variable), values)
         for other in left[number].scope:
@@ -158,12 +162,13 @@ def eliminate(
 
 
 def _sum_of_logs(constants: Iterable[Factor]) -> Array:
+    """Return the sum of the logs of factors without variables, by row, shape (n_rows or 1,)."""
     with np.errstate(divide="ignore"):
         return sum((np.log(factor.values) + factor.log_scale for factor in constants), np.zeros(1))
 
 
-def _rescaled(values: Array) -> tuple[Array, Array]:
-    """Scale each row to a maximum of 1 and return the logs of the scale factors; rows of zeros are unchanged."""
+def _rescale_rows(values: Array) -> tuple[Array, Array]:
+    """Divide each row by its maximum and return the log of the maximum of each row; rows of zeros are unchanged."""
     peak = values.reshape(len(values), -1).max(axis=1)
     peak = np.where(peak > 0, peak, 1.0)
     return values / peak.reshape(-1, *(1,) * (values.ndim - 1)), log(peak)
@@ -195,22 +200,22 @@ def draw_backwards(steps: Sequence[tuple[int, Factor]], n: int, random: np.rando
     """
     drawn: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
-        weights = np.moveaxis(_at(joined, variable, drawn, n), 0, -1)
+        weights = np.moveaxis(_select_entries(joined, variable, drawn, n), 0, -1)
         cumulative = np.cumsum(weights, axis=0)
         drawn[variable] = (cumulative < random.random(n) * cumulative[-1]).sum(axis=0)
     return drawn
 
 
 def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
-    """Return the most probable joint values of all variables that were maximised out; ties go to the first."""
+    """Return the position of the best value of each variable that was maximised out; ties go to the first."""
     positions: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
-        positions[variable] = _at(joined, variable, positions, 1).argmax(axis=1)
+        positions[variable] = _select_entries(joined, variable, positions, 1).argmax(axis=1)
     return {variable: int(values[0]) for variable, values in positions.items()}
 
 
-def _at(joined: Factor, variable: int, positions: dict[int, NDArray], n: int) -> Array:
-    """Return the entries for each value of a variable given all others, shape (n, size)."""
+def _select_entries(joined: Factor, variable: int, positions: dict[int, NDArray], n: int) -> Array:
+    """Return the entries of a factor for each value of a variable, the others being at `positions`, shape (n, size)."""
     others = tuple(other for other in joined.scope if other != variable)
     values = np.moveaxis(joined.values[0], joined.scope.index(variable), -1)
     entries = values[tuple(positions[other] for other in others)]
@@ -230,11 +235,13 @@ class Component(NamedTuple):
 
 
 def find_components(
-    network: NetworkData, is_missing: NDArray[np.bool_], wanted: int | None = None, *, prune: bool = True
+    network: NetworkData, is_missing: NDArray[np.bool_], target: int | None = None, *, prune: bool = True
 ) -> list[Component]:
-    """Return the components of all rows, or those that contain the variable `wanted`.
+    """Return the components of missing variables of all rows, or only those that contain the variable `target`.
 
-    If `prune` is True, missing variables without known or wanted descendants are dropped, because their tables sum to
+    `is_missing` has the shape (n_variables, n_rows). Rows with the same connected missing variables share a component.
+
+    If `prune` is True, missing variables without known or target descendants are dropped, because their tables sum to
     1.
     """
     packed = np.packbits(is_missing, axis=0)
@@ -245,19 +252,23 @@ def find_components(
     for index, row in enumerate(first):
         missing = np.flatnonzero(is_missing[:, row]).tolist()
         rows = by_pattern[ends[index - 1] if index else 0 : ends[index]]
-        for component in _components_of(network, missing, wanted, prune):
-            if wanted is None or wanted in component[0]:
+        for component in _connected_components(network, missing, target, prune):
+            if target is None or target in component[0]:
                 rows_of.setdefault(component, []).append(rows)
     return [Component(*component, np.sort(np.concatenate(rows))) for component, rows in sorted(rows_of.items())]
 
 
-def _components_of(
-    network: NetworkData, missing: list[int], wanted: int | None, prune: bool
+def _connected_components(
+    network: NetworkData, missing: list[int], target: int | None, prune: bool
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield the connected sets of missing variables, each with the variables whose tables contain one of them.
+
+    If `prune` is True, variables without known descendants (or the descendant `target`) are dropped.
+    """
     unknown = set(missing)
     needed = set(range(len(network.names)))
     if prune:
-        roots = needed - unknown if wanted is None else (needed - unknown) | {wanted}
+        roots = needed - unknown if target is None else (needed - unknown) | {target}
         needed = ancestors(network.parents, roots)
     waiting = unknown & needed
     while waiting:
@@ -276,10 +287,17 @@ def _components_of(
 def evidence_factors(
     network: NetworkData, component: Component, codes: NDArray[Any], rows: NDArray[np.intp], values: Array | None = None
 ) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
-    """Return the factors of a component at the known values of the rows, and its groups of continuous variables."""
+    """Return the factors of a component at the known values of `rows`, and its groups of continuous variables.
+
+    Each group is a pair of a list of variables and the distribution of its missing variables.
+    """
     unknown = set(component.variables)
     groups = conditionals(
-        network, groups_of(network, component.touched, unknown), unknown, codes[:, rows], at_rows(values, rows)
+        network,
+        independent_groups(network, component.touched, unknown),
+        unknown,
+        codes[:, rows],
+        values_of_rows(values, rows),
     )
     factors = [
         evidence_factor(network, variable, unknown, codes[:, rows])
@@ -289,8 +307,8 @@ def evidence_factors(
     return factors + [density_factor(conditional) for _, conditional in groups], groups
 
 
-def at_rows(values: Array | None, rows: Any) -> Array:
-    """Return the numbers of some rows; networks without continuous variables have none."""
+def values_of_rows(values: Array | None, rows: Any) -> Array:
+    """Return `values[:, rows]`, the numbers of some rows, or an empty array if `values` is None."""
     return np.zeros((0, 0)) if values is None else values[:, rows]
 
 
@@ -303,7 +321,7 @@ def conditionals(
     *,
     by_max: bool = False,
 ) -> list[tuple[list[int], Conditional]]:
-    """Return groups of continuous variables and their distributions given the known values."""
+    """Return each group of continuous variables with the distribution of its missing variables given the others."""
     return [(group, condition(network, group, unknown, codes, values, by_max=by_max)) for group in groups]
 
 
@@ -326,8 +344,8 @@ def evidence_factor(network: NetworkData, variable: int, unknown: set[int], code
     return Factor(scope, table[tuple(codes[other].astype(np.intp) - 1 for other in observed)])
 
 
-def blocks_of(network: NetworkData, component: Component) -> Iterator[NDArray[np.intp]]:
-    """Yield the rows of a component in blocks whose tables fit the cache."""
+def row_blocks(network: NetworkData, component: Component) -> Iterator[NDArray[np.intp]]:
+    """Yield the row indices of a component in blocks, so that the joint tables of a block fit the cache."""
     n_cells = min(np.prod(network.sizes[list(component.variables)], dtype=np.float64), JOINT_CELLS)
     n_moments = (1 + len(network.continuous.intersection(component.touched))) ** 2
     step = max(1, BLOCK_CELLS // (max(int(n_cells), 1) * n_moments))
@@ -335,10 +353,13 @@ def blocks_of(network: NetworkData, component: Component) -> Iterator[NDArray[np
         yield component.rows[first : first + step]
 
 
-def posterior_of(
+def component_posterior(
     network: NetworkData, component: Component, keep: tuple[int, ...], factors: list[Factor], n_rows: int
 ) -> tuple[Array, Array]:
-    """Return P(keep | known values) of each row, zeros if impossible, and the log total of the component's factors."""
+    """Return P(keep | known values), shape (n_rows, sizes of `keep`...), zeros if impossible, and the rows' log totals.
+
+    The log total is the log of the sum of the product of `factors`, which are the factors of one component.
+    """
     posterior, log_total = marginal(factors, keep, network.sizes.tolist())
     shape = tuple(network.sizes[sorted(keep)])
     return np.broadcast_to(posterior.values, (n_rows, *shape)), np.broadcast_to(log_total, n_rows)
@@ -351,7 +372,7 @@ def expected_counts(
     weights: Array | None,
     values: Array | None = None,
 ) -> tuple[list[Array], float]:
-    """Return the expected counts of each family from missing values, and the sum of log probabilities.
+    """Return the expected counts of each family over rows with missing values, and the sum of log probabilities.
 
     Continuous variables have expected second moments instead of counts. The log probabilities include the tables in
     components; rows in which a family is known are counted elsewhere. Impossible rows add no counts and make the sum
@@ -365,10 +386,10 @@ def expected_counts(
         joint_size = np.prod(network.sizes[list(component.variables)], dtype=np.float64)
         # A small joint table is computed once and marginalised for each family.
         keep = component.variables if joint_size <= JOINT_CELLS else ()
-        for rows in blocks_of(network, component):
+        for rows in row_blocks(network, component):
             weight = np.ones(len(rows)) if weights is None else weights[rows]
             factors, groups = evidence_factors(network, component, codes, rows, values)
-            joint, log_total = posterior_of(network, component, keep, factors, len(rows))
+            joint, log_total = component_posterior(network, component, keep, factors, len(rows))
             total += float((weight * log_total).sum())
             for variable in component.touched:
                 family = network.families[variable]
@@ -379,9 +400,9 @@ def expected_counts(
                     others = [1 + axis for axis, other in enumerate(keep) if other not in scope]
                     share = joint.sum(axis=tuple(others))
                 else:
-                    share = posterior_of(network, component, scope, factors, len(rows))[0]
+                    share = component_posterior(network, component, scope, factors, len(rows))[0]
                 if group is not None:
-                    moments = second_moments(network, variable, group, at_rows(values, rows))
+                    moments = second_moments(network, variable, group, values_of_rows(values, rows))
                     others = [1 + axis for axis, other in enumerate(scope) if other not in within]
                     share = (share[..., None, None] * moments).sum(axis=tuple(others))
                 _add_shares(view, [codes[other][rows] for other in observed], share, weight)
@@ -389,7 +410,7 @@ def expected_counts(
 
 
 def _add_shares(view: Array, codes: list[NDArray[Any]], share: Array, weight: Array) -> None:
-    """Add the weighted share of each row to the cells of its known values."""
+    """Add the weighted share of each row to the cells of its known values in `view`, whose first axes are `codes`."""
     n_known = view.shape[: len(codes)]
     cells = np.zeros(len(weight), dtype=np.intp)
     for size, code in zip(n_known, codes, strict=True):
@@ -411,22 +432,22 @@ def log_likelihoods(
     tables = [log(table)[..., None] for table in network.tables]
     add_family_logs(codes, network.sizes, network.families, tables, out, n_threads)
     out = out[:, 0]
-    is_missing = missing_in(network, codes)
+    is_missing = missing_mask(network, codes)
     for node in sorted(network.continuous):
         known_rows = np.flatnonzero(~is_missing[list(network.families[node])].any(axis=0))
         out[known_rows] += condition(
-            network, [node], set(), codes[:, known_rows], at_rows(values, known_rows)
+            network, [node], set(), codes[:, known_rows], values_of_rows(values, known_rows)
         ).log_density
     some = np.flatnonzero(is_missing.any(axis=0))
     for component in find_components(network, is_missing[:, some]):
-        for rows in blocks_of(network, component):
+        for rows in row_blocks(network, component):
             factors, _ = evidence_factors(network, component, codes, some[rows], values)
-            out[some[rows]] += posterior_of(network, component, (), factors, len(rows))[1]
+            out[some[rows]] += component_posterior(network, component, (), factors, len(rows))[1]
     return out
 
 
-def missing_in(network: NetworkData, codes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the codes that are missing values."""
+def missing_mask(network: NetworkData, codes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask of the missing values, shape (n_variables, n_rows): codes of 0, or above the number of values."""
     return (codes == 0) | (codes > network.sizes[:, None])
 
 
@@ -451,17 +472,21 @@ def log_posteriors(
         tables.append(log(np.moveaxis(network.tables[node], axis, -1)))
     add_family_logs(codes, network.sizes, families, tables, out, n_threads)
     blanket = sorted({other for family in families for other in family})
-    unknown = missing_in(network, codes)
+    unknown = missing_mask(network, codes)
     is_partial = unknown[blanket].any(axis=0)
     some, known_rows = np.flatnonzero(is_partial), np.flatnonzero(~is_partial)
     for _, conditional in conditionals(
-        network, groups_of(network, touched, {variable}), {variable}, codes[:, known_rows], at_rows(values, known_rows)
+        network,
+        independent_groups(network, touched, {variable}),
+        {variable},
+        codes[:, known_rows],
+        values_of_rows(values, known_rows),
     ):
         out[known_rows] += conditional.log_density
     for component in find_components(network, unknown[:, some], variable):
-        for rows in blocks_of(network, component):
+        for rows in row_blocks(network, component):
             factors, _ = evidence_factors(network, component, codes, some[rows], values)
-            out[some[rows]] = log(posterior_of(network, component, (variable,), factors, len(rows))[0])
+            out[some[rows]] = log(component_posterior(network, component, (variable,), factors, len(rows))[0])
     return out
 
 
@@ -473,11 +498,11 @@ def posterior_moments(network: NetworkData, variable: int, codes: NDArray[Any], 
     codes = codes.copy()
     codes[variable] = 0
     out = np.empty((2, codes.shape[1]))
-    for component in find_components(network, missing_in(network, codes), variable):
-        for rows in blocks_of(network, component):
+    for component in find_components(network, missing_mask(network, codes), variable):
+        for rows in row_blocks(network, component):
             factors, groups = evidence_factors(network, component, codes, rows, values)
             conditional = next(group for _, group in groups if variable in group.missing)
-            share, log_total = posterior_of(network, component, conditional.scope, factors, len(rows))
+            share, log_total = component_posterior(network, component, conditional.scope, factors, len(rows))
             at = conditional.missing.index(variable)
             cells = (len(rows), *share.shape[1:])
             mean = np.broadcast_to(conditional.mean[..., at], cells).reshape(len(rows), -1, 1)
@@ -495,13 +520,13 @@ Evidence = Mapping[int, "int | float | Array"]
 
 
 def observed(evidence: Evidence) -> dict[int, float]:
-    """Return the numbers or positions of observed variables, without virtual evidence."""
+    """Return the evidence without likelihoods: the number, or the position of the value, of each observed variable."""
     return {variable: value for variable, value in evidence.items() if isinstance(value, int | float)}
 
 
 def query(network: NetworkData, variables: Sequence[int], evidence: Evidence) -> tuple[Array, float]:
     """Return P(variables | evidence), with one axis for each variable in order, and log P(evidence)."""
-    factors, _ = _factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
+    factors, _ = _shared_evidence_factors(network, ancestors(network.parents, [*variables, *evidence]), evidence)
     joint, log_total = marginal(factors, variables, network.sizes.tolist())
     axes = [joint.scope.index(variable) for variable in variables]
     return joint.values[0].transpose(axes), float(log_total[0])
@@ -510,12 +535,12 @@ def query(network: NetworkData, variables: Sequence[int], evidence: Evidence) ->
 def query_numbers(
     network: NetworkData, variables: Sequence[int], evidence: Evidence
 ) -> tuple[Array, Array, Array, float]:
-    """Return the mixture of continuous variables given the evidence, and log P(evidence).
+    """Return the posterior of continuous variables given the evidence, a mixture of normals, and log P(evidence).
 
     The mixture is the weights, means and covariances of its normal components.
     """
     nodes = ancestors(network.parents, [*variables, *evidence])
-    factors, groups = _factors(network, nodes, evidence, variables)
+    factors, groups = _shared_evidence_factors(network, nodes, evidence, variables)
     conditional = groups[0][1]
     joint, log_total = marginal(factors, conditional.scope, network.sizes.tolist())
     at = np.array([conditional.missing.index(variable) for variable in variables])
@@ -527,27 +552,27 @@ def query_numbers(
     return weights[held], means, covariances, float(log_total[0])
 
 
-def _factors(
-    network: NetworkData, nodes: set[int], evidence: Evidence, together: Sequence[int] = (), *, by_max: bool = False
+def _shared_evidence_factors(
+    network: NetworkData, nodes: set[int], evidence: Evidence, first_group: Sequence[int] = (), *, by_max: bool = False
 ) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
-    """Return the tables of variables at the evidence, which is shared by all rows, and the likelihoods in it.
+    """Return the factors of `nodes` at evidence that all rows share, and their groups of continuous variables.
 
-    The second result is the groups of continuous variables, first the group of the variables in `together`.
+    Virtual evidence is a factor as well. The first group contains the variables in `first_group`.
     """
-    codes, values = _as_row(network, evidence)
+    codes, values = _evidence_as_row(network, evidence)
     unknown = set(range(len(network.names))) - set(observed(evidence))
     virtual = [
         Factor((v,), likelihood[None]) for v, likelihood in evidence.items() if isinstance(likelihood, np.ndarray)
     ]
     discrete = [evidence_factor(network, node, unknown, codes) for node in sorted(nodes - network.continuous)]
     groups = conditionals(
-        network, groups_of(network, sorted(nodes), unknown, together), unknown, codes, values, by_max=by_max
+        network, independent_groups(network, sorted(nodes), unknown, first_group), unknown, codes, values, by_max=by_max
     )
     return discrete + virtual + [density_factor(conditional) for _, conditional in groups], groups
 
 
-def _as_row(network: NetworkData, evidence: Evidence) -> tuple[NDArray[np.int64], Array]:
-    """Return evidence as one row of codes and numbers."""
+def _evidence_as_row(network: NetworkData, evidence: Evidence) -> tuple[NDArray[np.int64], Array]:
+    """Return evidence as codes (0 for unobserved variables) and numbers, each of shape (n_variables, 1)."""
     codes, values = np.zeros((len(network.names), 1), dtype=np.int64), np.zeros((len(network.names), 1))
     for variable, value in observed(evidence).items():
         codes[variable], values[variable] = (1 if variable in network.continuous else int(value) + 1), value
@@ -555,14 +580,19 @@ def _as_row(network: NetworkData, evidence: Evidence) -> tuple[NDArray[np.int64]
 
 
 def explain(network: NetworkData, evidence: Evidence) -> tuple[dict[int, int], Array, float]:
-    """Return the most probable positions of all unobserved variables, all numbers, and log P(values, evidence)."""
-    factors, _ = _factors(network, set(range(len(network.names))), evidence, by_max=True)
+    """Return the most probable joint state of all unobserved variables, and its log probability with the evidence.
+
+    The state is a dict of positions by variable, and an array of the numbers of all continuous variables.
+    """
+    factors, _ = _shared_evidence_factors(network, set(range(len(network.names))), evidence, by_max=True)
     unknown = set(range(len(network.names))) - set(observed(evidence))
     elimination = eliminate(factors, unknown, network.sizes.tolist(), by_max=True)
     best = best_backwards(elimination.steps)
-    codes, values = _as_row(network, {**evidence, **{v: at for v, at in best.items() if v not in network.continuous}})
+    codes, values = _evidence_as_row(
+        network, {**evidence, **{v: at for v, at in best.items() if v not in network.continuous}}
+    )
     missing = unknown & network.continuous
-    for _, group in conditionals(network, groups_of(network, network.order, missing), missing, codes, values):
+    for _, group in conditionals(network, independent_groups(network, network.order, missing), missing, codes, values):
         values[list(group.missing), 0] = group.mean.reshape(-1)
     return best, values[:, 0], float(elimination.log_scale[0])
 
@@ -587,7 +617,10 @@ def draw(
 
 
 def _draw_positions(network: NetworkData, n: int, evidence: Evidence, random: np.random.Generator) -> NDArray[np.int64]:
-    """Draw positions: parents before children or, with evidence, backwards through an elimination."""
+    """Draw `n` joint values as positions, shape (n_variables, n).
+
+    Without evidence, parents are drawn before children; otherwise, in reverse order of an elimination.
+    """
     out = np.zeros((len(network.names), n), dtype=np.int64)
     if not evidence:
         for node in network.order:
@@ -596,7 +629,7 @@ def _draw_positions(network: NetworkData, n: int, evidence: Evidence, random: np
             ]
             out[node] = (cumulative < (random.random(n) * cumulative[..., -1])[..., None]).sum(axis=-1)
         return out
-    factors, _ = _factors(network, set(range(len(network.names))), evidence)
+    factors, _ = _shared_evidence_factors(network, set(range(len(network.names))), evidence)
     observations = observed(evidence)
     unknown = set(range(len(network.names))) - set(observations)
     elimination = eliminate(factors, unknown, network.sizes.tolist())

@@ -15,9 +15,9 @@ from fastens.bayes.counts.attributes import (
     bin_names,
     binned,
     declared_values,
-    given_values,
     learn_limits,
     sizes_of,
+    specified_values,
     with_values,
 )
 from fastens.bayes.counts.counting import CODE_DTYPES, CodedRows, encode
@@ -244,6 +244,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError if two parameters contradict each other."""
         if self.learning_rate is not None and self.missing == "em":
             raise ValueError(
                 "learning_rate must be None unless missing='gradient' or 'theta-gradient', because missing='em' has "
@@ -266,6 +267,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return "from_dtype"
 
     def _learn_table(self, X: Any) -> Any:
+        """Learn the encoder of the columns of `X` and return `X` encoded: category positions and numbers."""
         self.__dict__.pop("_categorical", None)
         is_type = isinstance(self.continuous_features, str) and self.continuous_features == "from_dtype"
         if self.continuous_features is not None and not is_type:
@@ -305,7 +307,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         -------
         self
         """
-        positions, labels, weights = self._start(X, y, sample_weight)
+        positions, labels, weights = self._read_training_data(X, y, sample_weight)
         n_threads, comm = resolve_n_jobs(self.n_jobs), self._comm
         continuous = self._continuous_columns()
         is_unbinned = self._encoder.is_categorical.copy()
@@ -318,9 +320,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         for column in continuous:
             self._limits[column] = np.zeros(0)  # one bin
         names, states = self._variables()
-        self._warn_of_numbers(names, states)
-        codes = self._join_codes(positions, labels, n_threads)
-        numbers = _numbers_of(positions, continuous, len(names))
+        self._warn_about_many_values(names, states)
+        codes = self._code_variables(positions, labels, n_threads)
+        numbers = _continuous_values(positions, continuous, len(names))
         sizes = np.array([len(values) for values in states], dtype=np.int64)
         data = CodedRows(codes, sizes, weights, n_threads, comm, numbers, frozenset(continuous))
         parents = self._choose_parents(names, data)
@@ -328,8 +330,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         self._estimate_tables(NetworkData(names, states, parents, ()), data)
         return self
 
-    def _warn_of_numbers(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
-        """Warn about columns that are unlikely to be discrete variables."""
+    def _warn_about_many_values(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
+        """Warn about the first column whose values are fractional numbers, more than MANY_VALUES of them."""
         for name, values in zip(names, states, strict=True):
             if len(values) > MANY_VALUES and isinstance(values[0], float) and any(value % 1 for value in values):
                 warn(
@@ -338,8 +340,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 )
                 return
 
-    def _start(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
-        """Return encoded columns, labels and weights without rows of weight 0."""
+    def _read_training_data(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
+        """Return the encoded columns (n_rows, n_columns), labels and weights, without rows of weight 0."""
         self.__dict__.pop("classes_", None)
         declared = declared_values(X)
         if y is not None:
@@ -354,8 +358,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return self._declare(in_memory(X), declared), y, weights  # codes, or numbers that are binned later
 
     def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
-        """Add declared values to the columns; `states` overrides the values that a dtype declares."""
-        state_values = given_values(self.states or {}, self._encoder, self._encoder.texts)
+        """Add declared values to the categories of the encoder and return `X` with positions in the new categories.
+
+        The parameter `states` overrides the values that a dtype declares.
+        """
+        state_values = specified_values(self.states or {}, self._encoder, self._encoder.texts)
         first = 1 if self._reads_codes else 0
         by_type = [None if override else values for values, override in zip(declared, state_values, strict=False)]
         self._encoder, X = with_values(self._encoder, X, by_type, first)
@@ -363,7 +370,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return X
 
     def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
-        """Return names and values of the variables: columns, hidden variables and the class."""
+        """Return the names and the values of all variables: columns, hidden variables and the class, in this order."""
         categories = self._encoder.categories
         names = list(self._encoder.texts)
         states = [
@@ -386,9 +393,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             raise ValueError(f"the variables must have different names; got {names}.")
         return tuple(names), tuple(states)
 
-    def _join_codes(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
-        """Return the codes of all variables, shape (n_variables, n_rows), with 0 for unknown values."""
-        column_codes = self._codes_of(positions, n_threads)
+    def _code_variables(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
+        """Return the codes of all variables, shape (n_variables, n_rows), with 0 for missing or hidden values."""
+        column_codes = self._encode_columns(positions, n_threads)
         n_classes = len(self.classes_) if hasattr(self, "classes_") else 0
         n_more = len(self.hidden or ()) + (n_classes > 0)
         if n_more == 0:
@@ -401,14 +408,15 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             codes[-1] = labels + 1
         return codes
 
-    def _codes_of(self, X: NDArray[Any], n_threads: int) -> NDArray[Any]:
-        """Return the codes of the columns."""
+    def _encode_columns(self, X: NDArray[Any], n_threads: int) -> NDArray[Any]:
+        """Return the codes of the columns, shape (n_columns, n_rows), with 0 for missing values."""
         if self._reads_codes:
             return np.ascontiguousarray(X.T)
         sizes = sizes_of(self._encoder.categories, self._limits)
         return encode(binned(X, self._limits), sizes, n_threads).codes
 
     def _choose_parents(self, names: tuple[str, ...], data: CodedRows) -> Parents:
+        """Return the parents of each variable: specified by `structure`, or learned from the rows."""
         if not isinstance(self.structure, str):
             return parents_from(self.structure, names)
         if self.hidden:
@@ -420,9 +428,9 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 f"structure={self.structure!r} requires y to be passed, but the target y is None: the class is a "
                 "parent of all columns."
             )
-        required = self._edges("required_edges", names, acyclic=True)
+        required = self._parse_edge_parameter("required_edges", names, acyclic=True)
         check_directions(required, data.continuous, names)
-        forbidden = self._edges("forbidden_edges", names, acyclic=False)
+        forbidden = self._parse_edge_parameter("forbidden_edges", names, acyclic=False)
         if data.continuous:
             to_discrete = [[] if v in data.continuous else sorted(data.continuous) for v in range(len(names))]
             forbidden = tuple(tuple({*a, *b}) for a, b in zip(forbidden, to_discrete, strict=True))
@@ -433,8 +441,8 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             return pc(data, names, rules, self.independence_test, self.significance_level)
         return learn_structure(self, data, rules)
 
-    def _edges(self, parameter: str, names: tuple[str, ...], *, acyclic: bool) -> Parents:
-        """Return the parents of each variable in the edges of a parameter."""
+    def _parse_edge_parameter(self, parameter: str, names: tuple[str, ...], *, acyclic: bool) -> Parents:
+        """Return the parents of each variable in the edges of the parameter named `parameter`."""
         try:
             return parents_from(getattr(self, parameter) or (), names, acyclic=acyclic)
         except ValueError as error:
@@ -477,6 +485,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return float(np.average(log_probabilities[weight > 0], weights=weight[weight > 0]))  # avoid 0 * -inf
 
     def _code_rows(self, X: Any, y: Any = None) -> tuple[NDArray[Any], Array | None]:
+        """Return the codes of all variables, shape (n_variables, n_rows), 0 for missing values, and their numbers.
+
+        The numbers of discrete variables are 0; they are None if no variable is continuous.
+        """
         fitted = self._as_fitted()
         table = fitted._check_table(X)
         positions = as_array(table) if isinstance(table, RowSource) else table
@@ -486,16 +498,19 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
                 raise ValueError("y must be None, because the network has no class.")
             labels = self._encode_target(self._read_target(y))
             check_same_rows(len(positions), len(labels))
-        codes = fitted._join_codes(positions, labels, resolve_n_jobs(self.n_jobs))
-        return codes, _numbers_of(positions, sorted(self._network.continuous), len(codes))
+        codes = fitted._code_variables(positions, labels, resolve_n_jobs(self.n_jobs))
+        return codes, _continuous_values(positions, sorted(self._network.continuous), len(codes))
 
 
-def _numbers_of(positions: NDArray[Any], continuous: list[int], n_variables: int) -> Array | None:
-    """Return the numbers of the continuous columns, with 0 for missing values, shape (n_variables, n_rows)."""
+def _continuous_values(columns: NDArray[Any], continuous: list[int], n_variables: int) -> Array | None:
+    """Return the numbers of the continuous columns, 0 for other columns and missing values, (n_variables, n_rows).
+
+    Returns None if no column is continuous.
+    """
     if not continuous:
         return None
-    numbers = np.zeros((n_variables, len(positions)))
-    numbers[continuous] = positions.T[continuous]
+    numbers = np.zeros((n_variables, len(columns)))
+    numbers[continuous] = columns.T[continuous]
     largest = np.nanmax(np.abs(numbers), initial=0.0)
     if largest > _LARGEST:
         raise ValueError(f"continuous columns must hold finite numbers up to {_LARGEST:g}; got {largest:g}.")

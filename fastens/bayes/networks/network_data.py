@@ -82,8 +82,8 @@ class NetworkData:
         """Return a network with this structure and other probability tables."""
         return replace(self, tables=tuple(tables))
 
-    def ordered(self, order: Sequence[int]) -> NetworkData:
-        """Return the network with its variables in another order."""
+    def reorder(self, order: Sequence[int]) -> NetworkData:
+        """Return the network with its variables in another order: position i holds the old variable `order[i]`."""
         new_index = {old: new for new, old in enumerate(order)}
         return NetworkData(
             tuple(self.names[old] for old in order),
@@ -93,8 +93,8 @@ class NetworkData:
             {new_index[old]: regression for old, regression in self.regressions.items()},
         )
 
-    def fixed(self, values: Mapping[int, float]) -> NetworkData:
-        """Return the network after an intervention: variables without parents that have a value with certainty."""
+    def intervene(self, values: Mapping[int, float]) -> NetworkData:
+        """Return the network after interventions: the variables in `values` lose their parents and get these values."""
         parents = tuple(() if v in values else old_parents for v, old_parents in enumerate(self.parents))
         positions = {v: 0 if v in self.continuous else int(value) for v, value in values.items()}
         tables = [np.eye(self.sizes[v])[positions[v]] if v in values else table for v, table in enumerate(self.tables)]
@@ -102,7 +102,7 @@ class NetworkData:
         return replace(self, parents=parents, tables=tuple(tables), regressions={**self.regressions, **constants})
 
     def with_observations(self, deviations: Mapping[int, float]) -> NetworkData:
-        """Return the network with noisy observations of continuous variables, given the deviations of the noise.
+        """Return the network with noisy observations of continuous variables; `deviations` has the noise by variable.
 
         Each observation is an additional variable at the end: the sum of the variable and normal noise.
         """
@@ -124,6 +124,7 @@ class NetworkData:
         order = sorted(range(len(values)), key=values.__getitem__)
 
         def moved(table: Array, family: tuple[int, ...]) -> Array:
+            """Return a table with the values of the variable in sorted order along its axis, if it has one."""
             return np.take(table, order, axis=family.index(variable)) if variable in family else table
 
         tables = [moved(table, family) for table, family in zip(self.tables, self.families, strict=True)]
@@ -171,7 +172,7 @@ def check_directions(parents: Parents, continuous: frozenset[int], names: Sequen
 
 
 def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tuple[Array, tuple[int, ...], list[int]]:
-    """Return a view with observed axes first and then unknown axes in ascending order, and both lists of variables.
+    """Return a view with observed axes first, then unknown axes in ascending order; the unknown and observed variables.
 
     Axes after the family stay last.
     """
@@ -181,8 +182,8 @@ def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tupl
     return table.transpose([*axes, *range(len(family), table.ndim)]), scope, observed
 
 
-def joined(tables: Sequence[Array]) -> Array:
-    """Return the concatenated cells of all tables."""
+def flatten_tables(tables: Sequence[Array]) -> Array:
+    """Return the cells of all tables in one flat array."""
     return np.concatenate([table.ravel() for table in tables])
 
 

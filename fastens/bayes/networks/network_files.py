@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fastens.bayes.counts.attributes import bin_names, distinct_values, limits_from_arrays, limits_to_arrays
 from fastens.bayes.counts.counting import offsets_of
-from fastens.bayes.networks.network_data import NetworkData, joined
+from fastens.bayes.networks.network_data import NetworkData, flatten_tables
 from fastens.bayes.networks.structures import Parents, parents_from
 from fastens.bayes.posterior import floats_in
 from fastens.modelfile.saving import Saved, SavedParts
@@ -44,24 +44,27 @@ class _Tokens:
         self.position = 0
 
     def next(self) -> str:
-        """Return the next token."""
+        """Return the next token and move past it; raise BIFError at the end of the text."""
         if self.position >= len(self.words):
             raise BIFError("the text ends within a block.")
         self.position += 1
         return self.words[self.position - 1]
 
     def expect(self, *wanted: str) -> None:
-        """Consume the tokens that must come next."""
+        """Consume tokens; raise BIFError unless they are `wanted`."""
         for word in wanted:
             token = self.next()
             if token != word:
-                raise BIFError(f"expected {word!r} after {' '.join(self.words[self._before()])!r}; got {token!r}.")
+                raise BIFError(
+                    f"expected {word!r} after {' '.join(self.words[self._preceding_tokens()])!r}; got {token!r}."
+                )
 
-    def _before(self) -> slice:
+    def _preceding_tokens(self) -> slice:
+        """Return the slice of the few tokens before the last one, for error messages."""
         return slice(max(self.position - 8, 0), max(self.position - 1, 0))
 
     def until(self, mark: str) -> list[str]:
-        """Return the tokens up to a mark, excluding the mark."""
+        """Return the tokens before the next `mark` and move past it; raise BIFError if there is none."""
         try:
             end = self.words.index(mark, self.position)
         except ValueError:
@@ -80,12 +83,13 @@ class _Tokens:
                 yield word
 
 
-def _listed(words: list[str]) -> list[str]:
+def _list_items(words: list[str]) -> list[str]:
     """Return the unquoted items of a comma-separated list."""
     return [word.strip('"') for word in words if word != ","]
 
 
-def _numbers(words: list[str]) -> list[float]:
+def _parse_numbers(words: list[str]) -> list[float]:
+    """Return the numbers of a list with commas; raise BIFError for other words."""
     try:
         return [float(word) for word in words if word != ","]
     except ValueError as error:
@@ -116,10 +120,11 @@ def parse_bif(text: str) -> NetworkData:
             probabilities[name] = parents, table
         else:
             raise BIFError(f"expected 'network', 'variable' or 'probability'; got {keyword!r}.")
-    return _assemble(states, probabilities)
+    return _build_network(states, probabilities)
 
 
 def _read_variable(name: str, tokens: _Tokens) -> tuple[str, ...]:
+    """Read the block of a variable and return its values."""
     values: tuple[str, ...] = ()
     for word in tokens.statements():
         if word != "type":
@@ -127,7 +132,7 @@ def _read_variable(name: str, tokens: _Tokens) -> tuple[str, ...]:
         tokens.expect("discrete", "[")
         count = tokens.until("]")
         tokens.expect("{")
-        values = tuple(_listed(tokens.until("}")))
+        values = tuple(_list_items(tokens.until("}")))
         tokens.expect(";")
         if count != [str(len(values))]:
             raise BIFError(f"variable {name!r} must list {''.join(count)} values; it lists {len(values)}.")
@@ -135,8 +140,9 @@ def _read_variable(name: str, tokens: _Tokens) -> tuple[str, ...]:
 
 
 def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tuple[str, list[str], Array]:
+    """Read a probability block and return the variable, its parents and its table, with one axis per parent first."""
     tokens.expect("(")
-    name, *parents = (word for word in _listed(tokens.until(")")) if word != "|")
+    name, *parents = (word for word in _list_items(tokens.until(")")) if word != "|")
     for variable in (name, *parents):
         if variable not in states:
             raise BIFError(f"a probability must be about variables that are declared before it; got {variable!r}.")
@@ -147,18 +153,18 @@ def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tu
     default = np.full(n_values, np.nan)
     for word in tokens.statements():
         if word == "table":
-            numbers = _numbers(tokens.until(";"))
+            numbers = _parse_numbers(tokens.until(";"))
             if len(numbers) != table.size:
                 raise BIFError(f"the table of {name!r} must hold {table.size} numbers; it holds {len(numbers)}.")
-            table = _as_published(np.array(numbers), shape, n_values)
+            table = _reshape_table_statement(np.array(numbers), shape, n_values)
             continue
         if word == "default":
             target: Any = default
         elif word == "(":
-            target = table[_cell(name, tokens.until(")"), value_positions)]
+            target = table[_parse_cell(name, tokens.until(")"), value_positions)]
         else:
             raise BIFError(f"the probability of {name!r} must hold a table, rows or a default; it holds {word!r}.")
-        numbers = _numbers(tokens.until(";"))
+        numbers = _parse_numbers(tokens.until(";"))
         if len(numbers) != n_values:
             raise BIFError(f"a row of {name!r} must hold {n_values} numbers; it holds {len(numbers)}.")
         target[:] = numbers
@@ -169,22 +175,28 @@ def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tu
     return name, parents, table
 
 
-def _as_published(numbers: Array, shape: list[int], n_values: int) -> Array:
+def _reshape_table_statement(numbers: Array, shape: list[int], n_values: int) -> Array:
     """Reshape the numbers of a `table` statement, in which the variable varies slowest and the last parent fastest."""
     return np.moveaxis(numbers.reshape(n_values, *shape), 0, -1).copy()
 
 
-def _cell(name: str, words: list[str], places: list[dict[str, int]]) -> tuple[int, ...]:
-    values = _listed(words)
-    if len(values) != len(places):
-        raise BIFError(f"a row of {name!r} must name {len(places)} values; it names {len(values)}.")
+def _parse_cell(name: str, words: list[str], value_positions: list[dict[str, int]]) -> tuple[int, ...]:
+    """Return the positions of the parent values of a row, the index of the row in the table of variable `name`."""
+    values = _list_items(words)
+    if len(values) != len(value_positions):
+        raise BIFError(f"a row of {name!r} must name {len(value_positions)} values; it names {len(values)}.")
     try:
-        return tuple([positions[value] for positions, value in zip(places, values, strict=True)])
+        return tuple(
+            [position_by_value[value] for position_by_value, value in zip(value_positions, values, strict=True)]
+        )
     except KeyError as error:
         raise BIFError(f"a row of {name!r} must name values of its parents; got {error.args[0]!r}.") from None
 
 
-def _assemble(states: dict[str, tuple[str, ...]], probabilities: dict[str, tuple[list[str], Array]]) -> NetworkData:
+def _build_network(
+    states: dict[str, tuple[str, ...]], probabilities: dict[str, tuple[list[str], Array]]
+) -> NetworkData:
+    """Return the network with these values by variable, and parents and tables by variable."""
     if not states:
         raise BIFError("the network must have at least one variable.")
     without = [name for name in states if name not in probabilities]
@@ -206,12 +218,12 @@ def _assemble(states: dict[str, tuple[str, ...]], probabilities: dict[str, tuple
 
 def format_bif(network: NetworkData, title: str = "unknown") -> str:
     """Return a network as BIF text; numbers have full precision, so parsing restores the network exactly."""
-    words = [[_quoted(str(value)) for value in values] for values in network.states]
+    words = [[_quote_word(str(value)) for value in values] for values in network.states]
     for name, texts in zip(network.names, words, strict=True):
         if len(set(texts)) != len(texts):
             raise ValueError(f"the values of {name!r} must have different texts to be written; got {texts}.")
-    names = [_quoted(name) for name in network.names]
-    blocks = [f"network {_quoted(title)} {{\n}}\n"]
+    names = [_quote_word(name) for name in network.names]
+    blocks = [f"network {_quote_word(title)} {{\n}}\n"]
     for name, values in zip(names, words, strict=True):
         blocks.append(f"variable {name} {{\n  type discrete [ {len(values)} ] {{ {', '.join(values)} }};\n}}\n")
     for node, table in enumerate(network.tables):
@@ -227,7 +239,7 @@ def format_bif(network: NetworkData, title: str = "unknown") -> str:
     return "".join(blocks)
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """Return a word as BIF text, quoted unless it is a single plain token."""
     if '"' in word:
         raise ValueError(f"names and values must not contain quotation marks to be written as BIF; got {word!r}.")
@@ -306,14 +318,14 @@ class NetworkFiles:
             np.ones(network.sizes[list(family)]) if name in continuous else floats_in(f"tables[{name!r}]", tables[name])
             for name, family in zip(names, network.families, strict=True)
         ]
-        regressions = {names.index(name): as_regressions(name, tables[name]) for name in continuous}
+        regressions = {names.index(name): parse_regressions(name, tables[name]) for name in continuous}
         network = replace(network, tables=tuple(table_arrays), regressions=regressions)
         for node, regression in regressions.items():
             shape = (*network.tables[node].shape, regression.shape[-1])
             if regression.size == np.prod(shape):
                 regressions[node] = regression.reshape(shape)
         network.check()
-        return cls._of(network, target, parameters)
+        return cls._from_network(network, target, parameters)
 
     @classmethod
     def read_bif(cls, path: str | os.PathLike[str], target: str | None = None, **parameters: Any) -> Self:
@@ -337,7 +349,7 @@ class NetworkFiles:
         ValueError
             If the file is not a valid network; the message contains the position.
         """
-        return cls._of(parse_bif(_read_text(Path(path))), target, parameters)
+        return cls._from_network(parse_bif(_read_text(Path(path))), target, parameters)
 
     def write_bif(self, path: str | os.PathLike[str], title: str = "unknown") -> None:
         """Write the network to a BIF file, which `read_bif` and other libraries can read; values become strings.
@@ -354,7 +366,8 @@ class NetworkFiles:
             Path(unfinished).write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
     @classmethod
-    def _of(cls, network: NetworkData, target: str | None, parameters: Mapping[str, Any]) -> Any:
+    def _from_network(cls, network: NetworkData, target: str | None, parameters: Mapping[str, Any]) -> Any:
+        """Return a fitted estimator with this network, whose class is `target`, and with these parameters."""
         if target is not None:
             if target not in network.names:
                 raise ValueError(f"target must be one of the variables, {list(network.names)}; got {target!r}.")
@@ -366,9 +379,9 @@ class NetworkFiles:
         }
         model: Any = cls(structure=structure, **parameters)  # type: ignore[call-arg]
         model._check_parameters()
-        last = [*_hidden_variables(network, model.hidden or {}, target), *([] if target is None else [target])]
+        last = [*_check_hidden(network, model.hidden or {}, target), *([] if target is None else [target])]
         names = [name for name in network.names if name not in last]
-        network = network.ordered([network.names.index(name) for name in (*names, *last)])
+        network = network.reorder([network.names.index(name) for name in (*names, *last)])
         n_columns = len(names)
         is_number = [v in network.continuous for v in range(n_columns)]
         categories = zip(is_number, network.states[:n_columns], strict=True)
@@ -387,19 +400,23 @@ class NetworkFiles:
     # Saving --------------------------------------------------
 
     def _network_arrays(self: Any) -> dict[str, np.ndarray]:
+        """Return the arrays of the network, by name, for the model file."""
         parents = self._network.parents
         arrays = {
             "parents": np.array([parent for node_parents in parents for parent in node_parents], dtype=np.int64),
             "n_parents": np.array([len(node_parents) for node_parents in parents], dtype=np.int64),
-            "tables": joined(self._network.tables),
+            "tables": flatten_tables(self._network.tables),
         }
         if self._network.continuous:
             arrays["continuous"] = np.array(sorted(self._network.continuous), dtype=np.int64)
-            arrays["regressions"] = joined([self._network.regressions[v] for v in arrays["continuous"].tolist()])
+            arrays["regressions"] = flatten_tables(
+                [self._network.regressions[v] for v in arrays["continuous"].tolist()]
+            )
         arrays |= limits_to_arrays(self._limits)
-        return arrays if self._counts is None else arrays | {"counts": joined(self._counts)}
+        return arrays if self._counts is None else arrays | {"counts": flatten_tables(self._counts)}
 
     def _restore_network(self: Any, arrays: dict[str, np.ndarray]) -> None:
+        """Set the network and its counts from the arrays of a model file; raise ValueError if they are malformed."""
         self._limits = limits_from_arrays(arrays, self._encoder.is_categorical)
         names, states = self._variables()
         n_parents = arrays["n_parents"]
@@ -417,26 +434,28 @@ class NetworkFiles:
             raise ValueError("the continuous variables are malformed")
         n_slopes = [len(set(parents[v]) & set(continuous)) for v in continuous]
         lengths = [(*shapes[v], count + 2) for v, count in zip(continuous, n_slopes, strict=True)]
-        regressions = dict(zip(continuous, _split(arrays["regressions"], lengths), strict=True)) if continuous else {}
-        self._network = replace(network.with_tables(_split(arrays["tables"], shapes)), regressions=regressions)
+        regressions = (
+            dict(zip(continuous, _split_tables(arrays["regressions"], lengths), strict=True)) if continuous else {}
+        )
+        self._network = replace(network.with_tables(_split_tables(arrays["tables"], shapes)), regressions=regressions)
         self._network.check()
-        self._counts = _split(arrays["counts"], shapes) if "counts" in arrays else None
+        self._counts = _split_tables(arrays["counts"], shapes) if "counts" in arrays else None
         if self._counts is not None and not all(np.isfinite(c).all() and (c >= 0).all() for c in self._counts):
             raise ValueError("the counts are malformed")
 
     _saved: ClassVar[SavedParts] = ("history_", "n_iter_", Saved(_network_arrays, _restore_network))
 
 
-def as_regressions(name: str, values: Any) -> Array:
-    """Convert regressions passed by the user to an array; raise ValueError if they are not numeric."""
+def parse_regressions(name: str, values: Any) -> Array:
+    """Return the regressions of a variable as an array; raise ValueError if they are not numeric."""
     regressions = floats_in(f"tables[{name!r}]", values)
     if regressions.ndim == 0:
         raise ValueError(f"tables[{name!r}] must hold an intercept, slopes and a variance; got {values!r}.")
     return regressions
 
 
-def _hidden_variables(network: NetworkData, hidden: Mapping[str, int], target: str | None) -> list[str]:
-    """Return the variables that are not columns; raise ValueError if they do not match the network."""
+def _check_hidden(network: NetworkData, hidden: Mapping[str, int], target: str | None) -> list[str]:
+    """Return the names of the hidden variables; raise ValueError unless the network has them with these sizes."""
     states = dict(zip(network.names, network.states, strict=True))
     for name, count in hidden.items():
         if name == target or list(states.get(name, ())) != list(range(count)):
@@ -449,6 +468,7 @@ def _hidden_variables(network: NetworkData, hidden: Mapping[str, int], target: s
 
 
 def _read_text(path: Path) -> str:
+    """Return the text of a file, which may be compressed with gzip; raise BIFError if it is not UTF-8."""
     data = path.read_bytes()
     try:
         return (gzip.decompress(data) if data.startswith(GZIP) else data).decode()
@@ -456,7 +476,8 @@ def _read_text(path: Path) -> str:
         raise BIFError(f"{path} must be UTF-8 text, plain or compressed with gzip: {error}.") from error
 
 
-def _split(flat: Array, shapes: list[tuple[int, ...]]) -> list[Array]:
+def _split_tables(flat: Array, shapes: list[tuple[int, ...]]) -> list[Array]:
+    """Return the tables of these shapes that `flat` holds one after the other."""
     ends = np.cumsum([float(np.prod(shape, dtype=np.float64)) for shape in shapes])
     if flat.ndim != 1 or ends[-1] != len(flat):
         raise ValueError("the tables do not match the variables")

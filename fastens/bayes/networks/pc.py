@@ -18,7 +18,7 @@ from fastens.bayes.networks.structures import (
     EdgeRules,
     Parents,
     ancestors,
-    combination_numbers,
+    number_combinations,
 )
 from fastens.engine.elementary import log
 from fastens.warn import warn
@@ -31,7 +31,7 @@ Test = tuple[int, int, tuple[int, ...]]  # two variables and the variables of th
 Separators = dict[tuple[int, int], tuple[float, tuple[int, ...]]]  # by pair in ascending order: p-value and condition
 
 
-def pc(rows: CodedRows, names: Sequence[str], rules: EdgeRules, kind: str, level: float) -> Parents:
+def pc(rows: CodedRows, names: Sequence[str], rules: EdgeRules, statistic: str, significance_level: float) -> Parents:
     """Run the PC algorithm and return the parents of each variable in one graph of the equivalence class.
 
     An edge is removed if its variables are independent given at most `rules.max_parents` neighbours of one of them. All
@@ -54,7 +54,7 @@ def pc(rows: CodedRows, names: Sequence[str], rules: EdgeRules, kind: str, level
     continuous = frozenset(position[old] for old in rows.continuous)
     rows = replace(rows, codes=rows.codes[order], sizes=rows.sizes[order], values=values, continuous=continuous)
     graph = PartlyDirected(len(order), combinations(range(len(order)), 2))
-    separators = find_separators(rows, graph, required, rules.max_parents, kind, level)
+    separators = find_separators(rows, graph, required, rules.max_parents, statistic, significance_level)
     for parent, child in sorted(required):
         graph.orient(parent, child)
     for child, parent in sorted(forbidden):
@@ -89,18 +89,26 @@ def compelled_edges(parents: Parents, fixed: Iterable[tuple[int, int]] = ()) -> 
 
 
 def find_separators(
-    rows: CodedRows, graph: PartlyDirected, required: set[tuple[int, int]], max_size: int, kind: str, level: float
+    rows: CodedRows,
+    graph: PartlyDirected,
+    required: set[tuple[int, int]],
+    max_size: int,
+    statistic: str,
+    significance_level: float,
 ) -> Separators:
-    """Remove the edges of independent variables from a graph, unless they are required; return the conditions."""
+    """Remove the edges of conditionally independent variables, unless they are required, and return the separators.
+
+    A separator is the condition with the highest p-value; `max_size` limits its number of variables.
+    """
     separators: Separators = {}
     for size in range(max_size + 1):
         best: Separators = {}
-        tests = _tests_of(graph.adjacent, required, size, rows.continuous)
+        tests = _independence_tests(graph.adjacent, required, size, rows.continuous)
         is_last = True
         while batch := list(islice(tests, MAX_TESTS)):
             is_last = False
-            for (one, other, condition), p_value in zip(batch, p_values(rows, batch, kind), strict=True):
-                if p_value > max(level, best.get((one, other), (0.0,))[0]):
+            for (one, other, condition), p_value in zip(batch, p_values(rows, batch, statistic), strict=True):
+                if p_value > max(significance_level, best.get((one, other), (0.0,))[0]):
                     best[one, other] = p_value, condition
         for pair in best:
             graph.remove(*pair)
@@ -110,10 +118,10 @@ def find_separators(
     return separators
 
 
-def _tests_of(
+def _independence_tests(
     adjacent: Sequence[set[int]], required: set[tuple[int, int]], size: int, continuous: frozenset[int]
 ) -> Iterator[Test]:
-    """Yield the tests of all edges given subsets of the neighbours of one end.
+    """Yield the tests of all edges that are not required, given each subset of `size` neighbours of one end.
 
     Discrete variables have discrete parents, so other discrete variables separate two of them.
     """
@@ -127,7 +135,7 @@ def _tests_of(
                 yield one, other, condition
 
 
-def p_values(rows: CodedRows, tests: Sequence[Test], kind: str) -> list[float]:
+def p_values(rows: CodedRows, tests: Sequence[Test], statistic: str) -> list[float]:
     """Return the p-values of conditional independence tests on the rows in which their variables are known.
 
     "g2" is the likelihood ratio and "chi2" is Pearson's statistic. In each stratum of the condition, values without
@@ -142,7 +150,7 @@ def p_values(rows: CodedRows, tests: Sequence[Test], kind: str) -> list[float]:
         if rows.continuous.intersection(family):
             test_results[:, number] = _gaussian_statistic(rows, tests[number])
         elif n_cells(family, sizes) > DENSE_CELLS:
-            test_results[:, number] = _sparse_statistic(rows, family, kind)
+            test_results[:, number] = _sparse_statistic(rows, family, statistic)
         else:
             cells = n_cells(family[:-2], sizes), sizes[family[-2]], sizes[family[-1]]
             by_shape.setdefault(cells, []).append(number)
@@ -151,50 +159,54 @@ def p_values(rows: CodedRows, tests: Sequence[Test], kind: str) -> list[float]:
         for first in range(0, len(numbers), step):
             batch = numbers[first : first + step]
             counts = family_counts(rows, [families[number] for number in batch])
-            test_results[:, batch] = _statistics(
-                np.stack([table.reshape(shape) for table in counts]).astype(np.float64), kind
+            test_results[:, batch] = _table_statistics(
+                np.stack([table.reshape(shape) for table in counts]).astype(np.float64), statistic
             )
     statistics, freedom = test_results
     return np.where(freedom > 0, chdtrc(np.maximum(freedom, 1), statistics), 1.0).tolist()
 
 
 def _gaussian_statistic(rows: CodedRows, test: Test) -> tuple[float, float]:
-    """Return the likelihood ratio of the regressions with and without a parent, and its degrees of freedom."""
+    """Return the likelihood ratio of the regressions with and without the tested edge, and its degrees of freedom."""
     rows = rows.of_all_ranks()
     one, other, condition = test
     child, parent = (one, other) if one in rows.continuous else (other, one)
     fits, n_parameters = [], []
-    for parents, known_too in (((*condition, parent), ()), (condition, (parent,))):
-        moments = family_moments(rows, child, parents, known_too)
+    for parents, also_known in (((*condition, parent), ()), (condition, (parent,))):
+        moments = family_moments(rows, child, parents, also_known)
         fit, n_used = gaussian_fit(moments)
         fits.append(fit)
         n_parameters.append(n_used * moments.shape[-1])
     return max(2 * (fits[0] - fits[1]), 0.0), n_parameters[0] - n_parameters[1]
 
 
-def _statistics(counts: Array, kind: str) -> tuple[Array, Array]:
-    """Return statistics and degrees of freedom from counts of shape (n_tests, n_strata, n_values, n_values)."""
+def _table_statistics(counts: Array, statistic: str) -> tuple[Array, Array]:
+    """Return the statistics and degrees of freedom of tests, from counts (n_tests, n_strata, n_values, n_values)."""
     of_one, of_other = counts.sum(axis=3, keepdims=True), counts.sum(axis=2, keepdims=True)
     expected = of_one * of_other / np.maximum(of_one.sum(axis=2, keepdims=True), np.finfo(np.float64).tiny)
     freedom = np.maximum((of_one > 0).sum(axis=2) - 1, 0) * np.maximum((of_other > 0).sum(axis=3) - 1, 0)
-    terms = _terms(counts, np.where(counts > 0, expected, 1.0), kind)
+    terms = _statistic_terms(counts, np.where(counts > 0, expected, 1.0), statistic)
     return terms.sum(axis=(1, 2, 3)), freedom.sum(axis=(1, 2)).astype(np.float64)
 
 
-def _terms(counts: Array, expected: Array, kind: str) -> Array:
+def _statistic_terms(counts: Array, expected: Array, statistic: str) -> Array:
+    """Return the contribution of each cell to the statistic "g2" or "chi2"."""
     ratio = counts / expected
-    return 2 * counts * log(np.where(counts > 0, ratio, 1.0)) if kind == "g2" else counts * (ratio - 1)
+    return 2 * counts * log(np.where(counts > 0, ratio, 1.0)) if statistic == "g2" else counts * (ratio - 1)
 
 
-def _sparse_statistic(rows: CodedRows, family: tuple[int, ...], kind: str) -> tuple[float, float]:
-    """Return the statistic and its degrees of freedom from the observed combinations of values only."""
+def _sparse_statistic(rows: CodedRows, family: tuple[int, ...], statistic: str) -> tuple[float, float]:
+    """Return the statistic and its degrees of freedom from the observed combinations of values only.
+
+    `family` holds the variables of the condition, followed by the two variables that are tested.
+    """
     rows = rows.of_all_ranks()  # combinations are numbered globally
     is_known = (rows.codes[list(family)] > 0).all(axis=0)
     weights = None if rows.weights is None else rows.weights[is_known]
     *condition, one, other = family
     numbers, counts = [], []
     for subset in (condition, (*condition, one), (*condition, other), family):
-        numbers.append(combination_numbers(rows.codes[list(subset)][:, is_known], rows.sizes[list(subset)]))
+        numbers.append(number_combinations(rows.codes[list(subset)][:, is_known], rows.sizes[list(subset)]))
         counts.append(np.bincount(numbers[-1], weights).astype(np.float64))
     first = np.unique(numbers[3], return_index=True)[1]  # a row of each cell
     total, of_one, of_other = (count[number[first]] for count, number in zip(counts[:3], numbers[:3], strict=True))
@@ -203,7 +215,7 @@ def _sparse_statistic(rows: CodedRows, family: tuple[int, ...], kind: str) -> tu
         for number in numbers[1:3]
     ]
     freedom = ((n_values[0] - 1) * (n_values[1] - 1)).sum()
-    return float(_terms(counts[3], of_one * of_other / total, kind).sum()), float(freedom)
+    return float(_statistic_terms(counts[3], of_one * of_other / total, statistic).sum()), float(freedom)
 
 
 class PartlyDirected:
@@ -217,7 +229,7 @@ class PartlyDirected:
             self.adjacent[other].add(one)
 
     def remove(self, one: int, other: int) -> None:
-        """Remove an edge."""
+        """Remove the edge between two nodes, in either direction."""
         for node, neighbour in ((one, other), (other, one)):
             self.adjacent[node].discard(neighbour)
             self.parents[node].discard(neighbour)
@@ -227,14 +239,14 @@ class PartlyDirected:
         return parent in self.parents[child] or child not in ancestors([*map(tuple, self.parents)], [parent])
 
     def orient(self, parent: int, child: int) -> bool:
-        """Direct an edge; return False if it has the opposite direction or would close a directed cycle."""
+        """Direct an edge; return False, without a change, if it is reversed or would close a directed cycle."""
         is_allowed = self.allows(parent, child)
         if is_allowed:
             self.parents[child].add(parent)
         return is_allowed
 
     def undirected(self) -> list[tuple[int, int]]:
-        """Return the undirected edges, in both directions."""
+        """Return each undirected edge twice, as pairs of nodes in both directions."""
         return [
             (node, other)
             for node, around in enumerate(self.adjacent)
@@ -273,7 +285,7 @@ class PartlyDirected:
         return third or any(self.parents[middle] & free - self.adjacent[child] - {child} for middle in around & after)
 
     def orient_all(self) -> None:
-        """Direct all edges, the implied edges first and then the edges of the first node."""
+        """Direct all edges: first the implied edges, then repeatedly the first undirected edge and what it implies."""
         self.close()
         while edges := self.undirected():
             any(self.orient(*edge) for edge in (edges[0], edges[0][::-1]))

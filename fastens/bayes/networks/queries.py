@@ -85,13 +85,16 @@ class NetworkQueries:
     n_jobs: int | None
 
     def _check_fitted(self) -> None:
+        """Raise NotFittedError if the model is not fitted."""
         raise NotImplementedError
 
     def _code_rows(self, X: Any, y: Any = None) -> tuple[NDArray[Any], Array | None]:
+        """Return codes, shape (n_variables, n_rows), and the numbers of continuous variables, or None."""
         raise NotImplementedError
 
     @property
     def _fitted(self) -> NetworkData:
+        """Network; raises NotFittedError if the model is not fitted."""
         self._check_fitted()
         return self._network
 
@@ -158,7 +161,8 @@ class NetworkQueries:
         """Number of free parameters of the tables and regressions."""
         return self._fitted.n_parameters
 
-    def _number(self, variable: Any, parameter: str = "variable") -> int:
+    def _variable_index(self, variable: Any, parameter: str = "variable") -> int:
+        """Return the index of a variable from its name or column label; a ValueError names the `parameter`."""
         names = self._network.names
         if isinstance(variable, Hashable) and variable in names:
             return names.index(variable)
@@ -167,7 +171,7 @@ class NetworkQueries:
             raise ValueError(f"{parameter} must name variables of the network, {self.node_names_}; got {variable!r}.")
         return names.index(self._encoder.texts[columns.index(plain_name(variable))])
 
-    def _evidence(self, evidence: Evidence) -> tuple[NetworkData, dict[int, Any]]:
+    def _read_evidence(self, evidence: Evidence) -> tuple[NetworkData, dict[int, Any]]:
         """Return the network and the evidence by variable: positions, numbers, or likelihoods of all values.
 
         The network has an additional variable for each noisy observation of a number.
@@ -177,7 +181,7 @@ class NetworkQueries:
         observations: dict[int, Any] = {}
         noisy: dict[int, tuple[float, float]] = {}  # means and standard deviations
         for variable, value in (evidence or {}).items():
-            number = self._number(variable, "evidence")
+            number = self._variable_index(variable, "evidence")
             if number in self._network.continuous:
                 OBSERVATION.check(f"evidence for {variable!r}", value)
                 if isinstance(value, Mapping):
@@ -188,9 +192,9 @@ class NetworkQueries:
                     observations[number] = float(value)
                 continue
             if isinstance(value, Mapping):
-                observations[number] = self._likelihoods(number, variable, value)
+                observations[number] = self._read_likelihoods(number, variable, value)
                 continue
-            position = self._position(number, value)
+            position = self._value_position(number, value)
             if position is None:
                 values = list(self._network.states[number])
                 raise ValueError(f"evidence for {variable!r} must be one of its values, {values}; got {value!r}.")
@@ -198,10 +202,10 @@ class NetworkQueries:
         network = self._network.with_observations({number: std for number, (_, std) in noisy.items()})
         return network, observations | dict(enumerate((mean for mean, _ in noisy.values()), len(self._network.names)))
 
-    def _likelihoods(self, number: int, variable: Any, evidence: Mapping[Any, Any]) -> Array:
-        """Return virtual evidence as a likelihood for each value of a variable."""
+    def _read_likelihoods(self, number: int, variable: Any, evidence: Mapping[Any, Any]) -> Array:
+        """Return the likelihood of each value of variable `number` from virtual evidence, shape (n_values,)."""
         values = list(self._network.states[number])
-        positions = [self._position(number, value) for value in evidence]
+        positions = [self._value_position(number, value) for value in evidence]
         if sorted(-1 if position is None else position for position in positions) != list(range(len(values))):
             raise ValueError(f"evidence of {variable!r} must have a likelihood for each of {values}; got {evidence!r}.")
         likelihoods = np.zeros(len(values))
@@ -250,15 +254,15 @@ class NetworkQueries:
         """
         self._check_fitted()
         instance(Mapping, "a dict of values by variable").check("interventions", interventions)
-        _, observations = self._evidence(interventions)
+        _, observations = self._read_evidence(interventions)
         if any(isinstance(value, Mapping) for value in interventions.values()):
             raise ValueError(f"interventions must be values; got uncertain observations in {dict(interventions)!r}.")
         changed = copy(self)
-        changed._network = self._network.fixed(observations)
+        changed._network = self._network.intervene(observations)
         return changed
 
-    def _position(self, number: int, value: Any) -> int | None:
-        """Return the position of a value of a variable, or of the bin of a number, or None if the value is unknown."""
+    def _value_position(self, number: int, value: Any) -> int | None:
+        """Return the position of a value, or of its bin, among the values of variable `number`; None if unknown."""
         limits = self._limits[number] if number < len(self._limits) else None
         if limits is not None and isinstance(value, Real) and not np.isnan(float(value)):
             return int(np.searchsorted(limits, float(value)))
@@ -297,8 +301,8 @@ class NetworkQueries:
         self._check_fitted()
         instance((str, list, tuple), "the name of a variable, or a list of names").check("variables", variables)
         queried = [variables] if isinstance(variables, str) else list(variables)
-        numbers = [self._number(variable, "variables") for variable in queried]
-        network, observations = self._evidence(evidence)
+        numbers = [self._variable_index(variable, "variables") for variable in queried]
+        network, observations = self._read_evidence(evidence)
         if not numbers or len(set(numbers)) < len(numbers) or set(numbers) & set(observed(observations)):
             raise ValueError(f"variables must be one or more distinct variables without evidence; got {queried}.")
         n_continuous = len(self._network.continuous.intersection(numbers))
@@ -321,7 +325,7 @@ class NetworkQueries:
 
         It is a log density if the evidence contains continuous variables.
         """
-        network, observations = self._evidence(evidence)
+        network, observations = self._read_evidence(evidence)
         return query(network, [], observations)[1]
 
     def most_probable(self, evidence: Evidence = None) -> Explanation:
@@ -337,7 +341,7 @@ class NetworkQueries:
         Explanation
             Named tuple with `values` and `log_probability`, the log joint probability of the values and the evidence.
         """
-        positions, numbers, log_probability = explain(*self._evidence(evidence))
+        positions, numbers, log_probability = explain(*self._read_evidence(evidence))
         values = {
             self._network.names[v]: float(numbers[v])
             if v in self._network.continuous
@@ -370,7 +374,7 @@ class NetworkQueries:
         """
         self._check_fitted()
         whole(0).check("n", n)
-        network, observations = self._evidence(evidence)
+        network, observations = self._read_evidence(evidence)
         if observations and query(network, [], observations)[1] == -np.inf:
             raise ValueError(f"evidence must be possible under the network; {dict(evidence or {})} has probability 0.")
         positions, numbers = draw(network, n, observations, generator(random_state))
@@ -400,7 +404,7 @@ class NetworkQueries:
             the marginal P(variable). For a continuous variable, its mean and its variance, shape (n_samples, 2).
         """
         self._check_fitted()
-        number, (codes, numbers) = self._number(variable), self._code_rows(X)
+        number, (codes, numbers) = self._variable_index(variable), self._code_rows(X)
         if number in self._network.continuous and numbers is not None:
             moments = np.stack(posterior_moments(self._network, number, codes, numbers), axis=1)
             impossible = np.isnan(moments).any(axis=1)
@@ -469,7 +473,7 @@ class NetworkQueries:
         return draw_layers(ax, network.names, network.parents, colours, tables=texts)
 
     def _table_text(self, node: int, max_rows: int) -> str:
-        """Return the table, or the regressions, of a variable as text."""
+        """Return the table or the regressions of a variable as text with at most `max_rows` lines of numbers."""
         network = self._network
         numbers = [network.names[parent] for parent in network.parents[node] if parent in network.continuous]
         parents = [parent for parent in network.parents[node] if parent not in network.continuous]

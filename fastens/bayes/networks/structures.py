@@ -55,7 +55,7 @@ class FamilyScores:
         self._is_complete = all(rows.comm.allgather(bool(rows.codes.all())))
 
     def bound(self, candidate: Candidate) -> float:
-        """Return an upper bound of the score of this family, which is infinite if values are missing."""
+        """Return an upper bound of the score of a family, which is infinite if values are missing."""
         if not self._is_complete or self._is_continuous(candidate):
             return np.inf
         if self._per_parameter is None:
@@ -63,55 +63,63 @@ class FamilyScores:
         child, parents = candidate
         return -self._per_parameter * n_cells(parents, self.sizes.tolist()) * (int(self.sizes[child]) - 1)
 
-    def of(self, candidates: Iterable[Candidate]) -> list[float]:
-        """Return the scores of families; families that are not cached are counted together."""
+    def family_scores(self, candidates: Iterable[Candidate]) -> list[float]:
+        """Return the score of each family; families that are not cached are counted together."""
         candidates = list(candidates)
         new = [candidate for candidate in dict.fromkeys(candidates) if candidate not in self._scores]
-        self._scores |= {candidate: self._of_moments(candidate) for candidate in new if self._is_continuous(candidate)}
+        self._scores |= {
+            candidate: self._score_regressions(candidate) for candidate in new if self._is_continuous(candidate)
+        }
         new = [candidate for candidate in new if not self._is_continuous(candidate)]
-        for batch, counts in self._counted(new):
-            scores, _ = self._of_counts(batch, counts)
+        for batch, counts in self._count_batches(new):
+            scores, _ = self._score_counts(batch, counts)
             self._scores.update(zip(batch, scores.tolist(), strict=True))
         return [self._scores[candidate] for candidate in candidates]
 
-    def added(self, additions: Iterable[Addition]) -> list[float]:
-        """Return the gain of one parent of a family in its score, for several pairs of family and parent."""
+    def parent_gains(self, additions: Iterable[Addition]) -> list[float]:
+        """Return for each pair (family, parent) by how much the parent raises the score of the family."""
         additions = list(additions)
         if self._is_complete:
-            scores = self.of(candidate for candidate, _ in additions)
-            others = self.of(_without(*addition) for addition in additions)
+            scores = self.family_scores(candidate for candidate, _ in additions)
+            others = self.family_scores(_drop_parent(*addition) for addition in additions)
             return [score - other for score, other in zip(scores, others, strict=True)]
         new = [addition for addition in dict.fromkeys(additions) if addition not in self._added]
         for candidate, parent in new:
             if self._is_continuous(candidate):
-                gain = self._of_moments(candidate) - self._of_moments(_without(candidate, parent), parent)
+                gain = self._score_regressions(candidate) - self._score_regressions(
+                    _drop_parent(candidate, parent), parent
+                )
                 self._added[candidate, parent] = -np.inf if np.isnan(gain) else gain
         new = [addition for addition in new if not self._is_continuous(addition[0])]
         first = 0
-        for batch, counts in self._counted([candidate for candidate, _ in new]):
+        for batch, counts in self._count_batches([candidate for candidate, _ in new]):
             batch_additions = new[first : first + len(batch)]
             first += len(batch)
             fewer = [
-                self._counts_without(*addition, table) for addition, table in zip(batch_additions, counts, strict=True)
+                self._marginal_counts(*addition, table) for addition, table in zip(batch_additions, counts, strict=True)
             ]
-            gains, n_known = self._of_counts(batch, counts)
-            gains -= self._of_counts([_without(*addition) for addition in batch_additions], fewer)[0]
+            gains, n_known = self._score_counts(batch, counts)
+            gains -= self._score_counts([_drop_parent(*addition) for addition in batch_additions], fewer)[0]
             gains[n_known == 0] = -np.inf
             self._added.update(zip(batch_additions, gains.tolist(), strict=True))
         return [self._added[addition] for addition in additions]
 
     def _is_continuous(self, candidate: Candidate) -> bool:
+        """Return True if the child of the family is a continuous variable."""
         return candidate[0] in self.rows.continuous
 
-    def _of_moments(self, candidate: Candidate, *known_too: int) -> float:
-        """Return the score of the regressions of a continuous variable, or NaN without rows."""
-        moments = family_moments(self.rows.of_all_ranks(), *candidate, known_too)
+    def _score_regressions(self, candidate: Candidate, *also_known: int) -> float:
+        """Return the score of the regressions of a continuous variable on its parents, or NaN without rows.
+
+        It uses the rows in which the family and the variables `also_known` are known.
+        """
+        moments = family_moments(self.rows.of_all_ranks(), *candidate, also_known)
         fit, n_cells_with_rows = gaussian_fit(moments)
         penalty = (self._per_parameter or 0.0) * len(moments) * moments.shape[-1]
         # Equivalent structures tie only if rounding errors, which depend on the order of the rows, are removed.
         return round(fit - penalty, SCORE_DIGITS) if n_cells_with_rows else np.nan
 
-    def _counted(self, candidates: list[Candidate]) -> Iterator[tuple[list[Candidate], list[NDArray[Any]]]]:
+    def _count_batches(self, candidates: list[Candidate]) -> Iterator[tuple[list[Candidate], list[NDArray[Any]]]]:
         """Yield families and their counts in batches: dense tables, or observed combinations for large tables."""
         sizes = self.sizes.tolist()
         batch: list[Candidate] = []
@@ -130,31 +138,41 @@ class FamilyScores:
             yield batch, self._dense_counts(batch)
 
     def _dense_counts(self, batch: list[Candidate]) -> list[NDArray[Any]]:
+        """Return the table of counts of each family, with one axis for each parent and a last axis for the child."""
         return list(family_counts(self.rows, [(*parents, child) for child, parents in batch]))
 
-    def _counts_without(self, candidate: Candidate, parent: int, counts: NDArray[Any]) -> NDArray[Any]:
-        """Return the counts of a family without one parent, over the rows in which this parent is known."""
+    def _marginal_counts(self, candidate: Candidate, parent: int, counts: NDArray[Any]) -> NDArray[Any]:
+        """Return the counts of a family without `parent`, over the rows in which this parent is known.
+
+        `counts` holds the counts with this parent.
+        """
         if counts.ndim == len(candidate[1]) + 1:
             summed: NDArray[Any] = counts.sum(axis=candidate[1].index(parent))
             return summed
-        return self._sparse_counts(_without(candidate, parent), parent)
+        return self._sparse_counts(_drop_parent(candidate, parent), parent)
 
-    def _sparse_counts(self, candidate: Candidate, *known_too: int) -> Array:
-        """Return the counts by observed combination of parent values and by value of the child."""
+    def _sparse_counts(self, candidate: Candidate, *also_known: int) -> Array:
+        """Return counts by observed combination of parent values and by value of the child, a matrix.
+
+        Only rows in which the family and the variables `also_known` are known are counted.
+        """
         child, parents = candidate
         self.rows = self.rows.of_all_ranks()  # combinations are numbered globally
         codes, weights = self.rows.codes, self.rows.weights
-        is_known = (codes[[*parents, child, *known_too]] > 0).all(axis=0)
+        is_known = (codes[[*parents, child, *also_known]] > 0).all(axis=0)
         if not is_known.any():
             return np.zeros((1, int(self.sizes[child])))
-        combination = combination_numbers(codes[list(parents)][:, is_known], self.sizes[list(parents)])
+        combination = number_combinations(codes[list(parents)][:, is_known], self.sizes[list(parents)])
         n_combinations, size = int(combination.max()) + 1, int(self.sizes[child])
         weights = None if weights is None else weights[is_known]
         cells = combination * size + codes[child][is_known] - 1
         return np.bincount(cells, weights, minlength=n_combinations * size).reshape(-1, size).astype(np.float64)
 
-    def _of_counts(self, batch: list[Candidate], counts: Sequence[NDArray[Any]]) -> tuple[Array, Array]:
-        """Return the scores of families and their numbers of rows; counts may omit unobserved combinations."""
+    def _score_counts(self, batch: list[Candidate], counts: Sequence[NDArray[Any]]) -> tuple[Array, Array]:
+        """Return the scores of families and their total counts, shape (n_families,) each.
+
+        The tables in `counts` may omit unobserved combinations of parent values.
+        """
         sizes = self.sizes.tolist()
         n_values = self.sizes[[child for child, _ in batch]]
         n_combinations = np.array([n_cells(parents, sizes) for _, parents in batch], dtype=np.float64)
@@ -174,8 +192,8 @@ class FamilyScores:
         return scores, total
 
 
-def combination_numbers(codes: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of each row's combination of codes, shape (n_variables, n_rows), among those that occur."""
+def number_combinations(codes: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the distinct columns of `codes`, shape (n_variables, n_rows), and return the number of each, (n_rows,)."""
     numbers = np.zeros(codes.shape[1], dtype=np.int64)
     for column, size in zip(codes, sizes.tolist(), strict=True):
         # Renumber after each column, because the product of all sizes may overflow.
@@ -183,7 +201,8 @@ def combination_numbers(codes: NDArray[Any], sizes: NDArray[np.int64]) -> NDArra
     return numbers
 
 
-def _without(candidate: Candidate, parent: int) -> Candidate:
+def _drop_parent(candidate: Candidate, parent: int) -> Candidate:
+    """Return a family without one of its parents."""
     child, parents = candidate
     return child, tuple([other for other in parents if other != parent])
 
@@ -214,7 +233,7 @@ def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
 
 
 def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the children of each variable."""
+    """Return the list of children of each variable."""
     children: list[list[int]] = [[] for _ in parents]
     for node, node_parents in enumerate(parents):
         for parent in dict.fromkeys(node_parents):
@@ -223,7 +242,7 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def ancestors(parents: Sequence[Sequence[int]], nodes: Iterable[int]) -> set[int]:
-    """Return `nodes` and all of their ancestors."""
+    """Return the set of `nodes` and all of their ancestors."""
     reached = set(nodes)
     waiting = list(reached)
     while waiting:
@@ -252,10 +271,10 @@ def parents_from(structure: Any, names: Sequence[Any], *, acyclic: bool = True) 
         edges = [(parent, child) for child, child_parents in structure.items() for parent in _as_list(child_parents)]
         variables = [*structure, *(parent for parent, _ in edges)]
     else:
-        edges = [_pair(edge) for edge in structure]
+        edges = [_parse_edge(edge) for edge in structure]
         variables = [node for edge in edges for node in edge]
     numbers = {name: number for number, name in enumerate(names)}
-    indices = {variable: _number_of(variable, numbers) for variable in map(_hashable, variables)}
+    indices = {variable: _variable_index(variable, numbers) for variable in map(_check_hashable, variables)}
     parents: list[list[int]] = [[] for _ in names]
     for parent, child in edges:
         if indices[parent] == indices[child] or indices[parent] in parents[indices[child]]:
@@ -269,10 +288,12 @@ def parents_from(structure: Any, names: Sequence[Any], *, acyclic: bool = True) 
 
 
 def _as_list(parents: Any) -> list[Any]:
+    """Return a list of parents; a single parent becomes a list of one item."""
     return list(parents) if isinstance(parents, list | tuple | set | frozenset) else [parents]
 
 
-def _pair(edge: Any) -> tuple[Any, Any]:
+def _parse_edge(edge: Any) -> tuple[Any, Any]:
+    """Return an edge as a tuple (parent, child); raise ValueError if it is not a pair."""
     if not isinstance(edge, list | tuple) or len(edge) != 2:
         raise ValueError(
             f"structure must be a dict that maps children to parents, or a list of pairs (parent, child); got {edge!r}."
@@ -280,13 +301,15 @@ def _pair(edge: Any) -> tuple[Any, Any]:
     return tuple(edge)
 
 
-def _hashable(variable: Any) -> Any:
+def _check_hashable(variable: Any) -> Any:
+    """Return the variable; raise ValueError if it is not hashable and so cannot be the name of a variable."""
     if not isinstance(variable, Hashable):
         raise ValueError(f"structure must name variables of the network; got {variable!r}.")
     return variable
 
 
-def _number_of(variable: Any, numbers: Mapping[Any, int]) -> int:
+def _variable_index(variable: Any, numbers: Mapping[Any, int]) -> int:
+    """Return the index of a variable that is specified by name or index; raise ValueError if there is none."""
     if variable in numbers:
         return numbers[variable]
     if isinstance(variable, int) and not isinstance(variable, bool) and 0 <= variable < len(numbers):
@@ -339,16 +362,16 @@ def hill_climb(
     twice (Glover 1986). See Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of
     knowledge and statistical data", section 7.2.
     """
-    climb = _Search(scores, n_variables, rules)
+    climb = _Climb(scores, n_variables, rules)
     best, best_score, since = climb.parents, climb.score, 0
     visited = {best}
     for _ in range(max_moves):
-        move = climb.best_move(visited, -np.inf if tabu else climb.least_gain)
+        move = climb.best_move(visited, -np.inf if tabu else climb.min_gain)
         if move is None:
             break
         climb.make(move)
         visited.add(climb.parents)
-        if climb.score > best_score + climb.least_gain:
+        if climb.score > best_score + climb.min_gain:
             best, best_score, since = climb.parents, climb.score, 0
         else:
             since += 1
@@ -357,12 +380,13 @@ def hill_climb(
     return best
 
 
-def _rank(move: Move) -> tuple[float, str, int, int]:
+def _move_order(move: Move) -> tuple[float, str, int, int]:
+    """Return the sort key of moves: descending gain, with ties by kind, parent and child."""
     return -move.gain, move.kind, move.parent, move.child
 
 
-def _descendants(parents: Parents) -> list[int]:
-    """Return each variable with all of its descendants, as bit masks."""
+def _descendant_masks(parents: Parents) -> list[int]:
+    """Return for each variable a bit mask of the variable itself and all of its descendants."""
     below = [1 << node for node in range(len(parents))]
     for node in reversed(topological_order(parents)):
         for parent in parents[node]:
@@ -370,7 +394,7 @@ def _descendants(parents: Parents) -> list[int]:
     return below
 
 
-class _Search:
+class _Climb:
     """Current structure and the gain of each change of an edge."""
 
     def __init__(self, scores: FamilyScores, n_variables: int, rules: EdgeRules) -> None:
@@ -378,10 +402,10 @@ class _Search:
         nothing: Parents = ((),) * n_variables
         self._required, self._forbidden = rules.required or nothing, rules.forbidden or nothing
         self.parents: Parents = tuple(tuple(sorted(parents)) for parents in self._required)
-        self._current = np.array(scores.of(enumerate(self.parents)))
+        self._current = np.array(scores.family_scores(enumerate(self.parents)))
         # By parent and child: the gain of adding the edge or, if it exists, of removing it.
         self._gains = np.full((n_variables, n_variables), -np.inf)
-        self._learn(range(n_variables))
+        self._compute_gains(range(n_variables))
 
     @property
     def score(self) -> float:
@@ -389,43 +413,52 @@ class _Search:
         return float(self._current.sum())
 
     @property
-    def least_gain(self) -> float:
+    def min_gain(self) -> float:
         """Minimum gain; smaller gains are rounding errors."""
         return MIN_GAIN * max(1.0, abs(self.score))
 
-    def _learn(self, children: range | list[int]) -> None:
-        """Compute the gains of all changes of the parents of some variables."""
+    def _compute_gains(self, children: range | list[int]) -> None:
+        """Update `_gains` with the gains of all possible changes of the parents of `children`."""
         tried: list[tuple[int, int, Addition]] = []
         for child in children:
             self._gains[:, child] = -np.inf
             for other in range(len(self.parents)):
-                candidate = (child, self._changed(other, child))
+                candidate = (child, self._toggled_parents(other, child))
                 # Reversing an edge also adds a parent, so every variable except the child is a candidate.
                 is_there = other in self.parents[child]
                 is_fixed = other in (self._required if is_there else self._forbidden)[child]
-                if other != child and not is_fixed and self._may_help(candidate, is_there):
+                if other != child and not is_fixed and self._can_improve(candidate, is_there):
                     tried.append((other, child, ((child, self.parents[child]) if is_there else candidate, other)))
-        gains = self._scores.added(addition for _, _, addition in tried)
+        gains = self._scores.parent_gains(addition for _, _, addition in tried)
         for (other, child, _), gain in zip(tried, gains, strict=True):
             self._gains[other, child] = -gain if other in self.parents[child] else gain
 
-    def _changed(self, other: int, child: int) -> tuple[int, ...]:
+    def _toggled_parents(self, other: int, child: int) -> tuple[int, ...]:
+        """Return the parents of `child` after `other` is added, or removed if it is a parent."""
         return tuple(sorted(set(self.parents[child]) ^ {other}))
 
-    def _may_help(self, candidate: Candidate, is_removal: bool) -> bool:
+    def _can_improve(self, candidate: Candidate, is_removal: bool) -> bool:
+        """Return False if a family has too many parents, or a bound shows that its score is below the current score."""
         child, parents = candidate
         if is_removal:
             return True
         return len(parents) <= self._max_parents and self._scores.bound(candidate) > self._current[child]
 
     def best_move(self, visited: set[Parents], above: float) -> Move | None:
-        """Return the move with the highest gain to an acyclic, unvisited structure; ties go to the first."""
-        below = _descendants(self.parents)
-        moves = heapq.merge(self._additions(above), sorted(self._changes(above), key=_rank), key=_rank)
-        return next((m for m in moves if not self._closes_cycle(m, below) and self._after(m) not in visited), None)
+        """Return the move with the highest gain above `above` to an acyclic, unvisited structure, or None.
+
+        Ties go to the first move.
+        """
+        below = _descendant_masks(self.parents)
+        moves = heapq.merge(
+            self._additions(above), sorted(self._removals_and_reversals(above), key=_move_order), key=_move_order
+        )
+        return next(
+            (m for m in moves if not self._closes_cycle(m, below) and self._structure_after(m) not in visited), None
+        )
 
     def _additions(self, above: float) -> Iterator[Move]:
-        """Yield additions of edges in descending order of gain."""
+        """Yield the additions of edges whose gain is above `above`, in descending order of gain."""
         gains = self._gains.copy()
         for child, parents in enumerate(self.parents):
             gains[list(parents), child] = -np.inf
@@ -437,8 +470,8 @@ class _Search:
             yield Move(gain, "add", parent, child)
             gains[parent, child] = -np.inf
 
-    def _changes(self, above: float) -> Iterator[Move]:
-        """Yield removals and reversals of edges."""
+    def _removals_and_reversals(self, above: float) -> Iterator[Move]:
+        """Yield the removals and reversals of edges whose gain is above `above`, in no particular order."""
         for child, parents in enumerate(self.parents):
             for parent in parents:
                 removed = float(self._gains[parent, child])
@@ -449,6 +482,7 @@ class _Search:
                     yield Move(turned, "turn", parent, child)
 
     def _closes_cycle(self, move: Move, below: list[int]) -> bool:
+        """Return True if the structure has a cycle after the move; `below` holds bit masks of descendants."""
         if move.kind == "add":
             return bool(below[move.child] >> move.parent & 1)
         if move.kind == "remove":
@@ -457,20 +491,21 @@ class _Search:
         others = (c for c, parents in enumerate(self.parents) if move.parent in parents and c != move.child)
         return any(below[other] >> move.child & 1 for other in others)
 
-    def _after(self, move: Move) -> Parents:
+    def _structure_after(self, move: Move) -> Parents:
+        """Return the parents of each variable after the move."""
         parents = list(self.parents)
-        parents[move.child] = self._changed(move.parent, move.child)
+        parents[move.child] = self._toggled_parents(move.parent, move.child)
         if move.kind == "turn":
-            parents[move.parent] = self._changed(move.child, move.parent)
+            parents[move.parent] = self._toggled_parents(move.child, move.parent)
         return tuple(parents)
 
     def make(self, move: Move) -> None:
-        """Apply a move to the structure."""
+        """Apply a move to the structure and update the scores and the gains."""
         self._current[move.child] += self._gains[move.parent, move.child]
         if move.kind == "turn":
             self._current[move.parent] += self._gains[move.child, move.parent]
-        self.parents = self._after(move)
-        self._learn([move.child, move.parent] if move.kind == "turn" else [move.child])
+        self.parents = self._structure_after(move)
+        self._compute_gains([move.child, move.parent] if move.kind == "turn" else [move.child])
 
 
 LEARNED = ("hill-climb", "pc", "chow-liu", "tan", "kdb")
@@ -479,7 +514,10 @@ WITH_CLASS = ("tan", "kdb")
 
 
 def learn_structure(model: Any, data: CodedRows, rules: EdgeRules) -> Parents:
-    """Return the parents of each variable by the parameters of a network; for "tan" and "kdb", the class is last."""
+    """Return the parents of each variable, learned from `data` by the algorithm that `model.structure` names.
+
+    For "tan" and "kdb", the last variable is the class.
+    """
     if model.structure == "hill-climb":
         scores = FamilyScores(data, model.criterion, model.ess)
         return hill_climb(scores, len(data.sizes), rules=rules, tabu=model.tabu)
@@ -491,7 +529,7 @@ def learn_structure(model: Any, data: CodedRows, rules: EdgeRules) -> Parents:
 def chow_liu(data: CodedRows) -> Parents:
     """Return the maximum likelihood tree, rooted at the first variable (Chow & Liu 1968)."""
     nothing = np.zeros(data.codes.shape[1], dtype=np.int32)
-    information = mutual_information(_pairs(data, nothing, 1), data.sizes)
+    information = mutual_information(_pair_counts(data, nothing, 1), data.sizes)
     return tuple((parent,) if parent >= 0 else () for parent in maximum_spanning_tree(information).tolist())
 
 
@@ -502,7 +540,7 @@ def tan(data: CodedRows) -> Parents:
     Friedman, Geiger & Goldszmidt (1997), "Bayesian network classifiers", section 4.1.
     """
     last = len(data.sizes) - 1
-    of_pairs, of_class = _information(data)
+    of_pairs, of_class = _class_conditional_information(data)
     tree = maximum_spanning_tree(of_pairs, int(of_class.argmax())).tolist()
     return (*((last, parent) if parent >= 0 else (last,) for parent in tree), ())
 
@@ -515,7 +553,7 @@ def kdb(data: CodedRows, k: int, min_information: float) -> Parents:
     Sahami (1996), "Learning limited dependence Bayesian classifiers", KDD-96.
     """
     last = len(data.sizes) - 1
-    of_pairs, of_class = _information(data)
+    of_pairs, of_class = _class_conditional_information(data)
     parents: list[tuple[int, ...]] = [()] * (last + 1)
     order = np.argsort(-of_class, kind="stable")
     for rank, variable in enumerate(order):
@@ -525,21 +563,27 @@ def kdb(data: CodedRows, k: int, min_information: float) -> Parents:
     return tuple(parents)
 
 
-def _information(data: CodedRows) -> tuple[Array, Array]:
-    """Return the mutual information of all pairs of variables given the class, and of each with the class (last)."""
+def _class_conditional_information(data: CodedRows) -> tuple[Array, Array]:
+    """Return mutual information with the class, which is the last variable, in nats.
+
+    The first array has the information of all pairs of other variables given the class, (n, n); the second has the
+    information of each of them with the class, (n,).
+    """
     last = len(data.sizes) - 1
     y = data.codes[last].astype(np.int32) - 1
     others = replace(data, codes=np.ascontiguousarray(data.codes[:last]), sizes=data.sizes[:last])
     n_classes = int(data.sizes[last])
-    of_pairs = mutual_information(_pairs(others, y, n_classes), others.sizes)
-    counts = class_counts(_labelled(others, y), others.sizes + 1, n_classes)
+    of_pairs = mutual_information(_pair_counts(others, y, n_classes), others.sizes)
+    counts = class_counts(_with_labels(others, y), others.sizes + 1, n_classes)
     return of_pairs, class_information(without_missing(counts, others.sizes + 1), others.sizes)
 
 
-def _pairs(data: CodedRows, y: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
+def _pair_counts(data: CodedRows, y: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
+    """Count the values of all pairs of variables by class, without missing values."""
     n_codes = data.sizes + 1
-    return without_missing(pair_counts(_labelled(data, y), n_codes, n_classes), n_codes)
+    return without_missing(pair_counts(_with_labels(data, y), n_codes, n_classes), n_codes)
 
 
-def _labelled(data: CodedRows, y: NDArray[np.int32]) -> LabelledCodes:
+def _with_labels(data: CodedRows, y: NDArray[np.int32]) -> LabelledCodes:
+    """Return coded rows with their class labels `y`, for counting."""
     return LabelledCodes(data.codes, y, data.weights, data.n_threads, data.comm)

@@ -16,8 +16,8 @@ from fastens.bayes.counts.counting import MAX_CELLS, CodedRows, FamilyLayout, co
 from fastens.bayes.counts.dirichlet import Groups, Smoothing
 from fastens.bayes.counts.regressions import MIN_VARIANCE, family_moments, gaussian_objective, pooled_variance, regress
 from fastens.bayes.networks.gaussians import standardised
-from fastens.bayes.networks.inference import expected_counts, find_components, missing_in
-from fastens.bayes.networks.network_data import NetworkData, check_table, joined
+from fastens.bayes.networks.inference import expected_counts, find_components, missing_mask
+from fastens.bayes.networks.network_data import NetworkData, check_table, flatten_tables
 from fastens.bayes.posterior import ParameterPosteriorMixin, floats_in, generator
 from fastens.engine.comm import is_any
 from fastens.engine.elementary import exp, log
@@ -42,14 +42,14 @@ class Optimum:
     )
 
 
-def moments_of(network: NetworkData, node: int, rows: CodedRows) -> Array:
-    """Return the second moments of a continuous variable and its parents, with the axes of its table."""
+def table_moments(network: NetworkData, node: int, rows: CodedRows) -> Array:
+    """Return the second moments of a continuous variable and its parents, for each cell of its table."""
     moments = family_moments(rows, node, network.parents[node])
     return moments.reshape(*network.tables[node].shape, *moments.shape[1:])
 
 
 def objective(table: Array, counts: Array, pseudo: Array) -> float:
-    """Return the log likelihood of counts plus pseudo-counts times log probabilities, over all cells."""
+    """Return the sum over all cells of (counts + pseudo-counts) times the log probabilities in `table`."""
     mass = counts + pseudo
     counted = mass > 0
     return float((log(table[counted]) * mass[counted]).sum())
@@ -62,39 +62,39 @@ class _Objective:
         self._rows, self._pseudo = rows, pseudo
         known_counts = family_counts(rows, network.families)
         self._observed = [counts.astype(np.float64) for counts in known_counts]
-        self._observed_cells = joined(self._observed)
+        self._observed_cells = flatten_tables(self._observed)
         self._pseudo_cells = np.repeat(pseudo, [counts.size for counts in known_counts])
         self._priors = {}
         for node in network.regressions:
-            moments = moments_of(network, node, rows)
+            moments = table_moments(network, node, rows)
             self._observed[node], self._priors[node] = moments, (pseudo[node], pooled_variance(moments))
             self._pseudo = [0.0 if v == node else count for v, count in enumerate(self._pseudo)]
-        self._components = find_components(network, missing_in(network, rows.codes), prune=False)
+        self._components = find_components(network, missing_mask(network, rows.codes), prune=False)
         self.weight = rows.n_copies()
 
-    def at(self, network: NetworkData) -> tuple[float, list[Array]]:
-        """Return the objective and the expected counts without pseudo-counts."""
+    def evaluate(self, network: NetworkData) -> tuple[float, list[Array]]:
+        """Return the objective of a network and the expected counts of each family, without pseudo-counts."""
         rows = self._rows
         hidden, value = expected_counts(network, self._components, rows.codes, rows.weights, rows.values)
         counts = [observed + expected for observed, expected in zip(self._observed, hidden, strict=True)]
         for node, prior in self._priors.items():
             value += gaussian_objective(network.regressions[node], self._observed[node], *prior)
-        return value + objective(joined(network.tables), self._observed_cells, self._pseudo_cells), counts
+        return value + objective(flatten_tables(network.tables), self._observed_cells, self._pseudo_cells), counts
 
     def check_rise(self, before: float, after: float) -> None:
         """Raise ArithmeticError if a step decreases the objective by more than rounding errors can explain."""
-        most = ROUNDING * max(1.0, abs(before)) + np.finfo(np.float64).eps * len(self._observed) * self.weight
+        tolerance = ROUNDING * max(1.0, abs(before)) + np.finfo(np.float64).eps * len(self._observed) * self.weight
         if self._priors:  # squared residuals are differences of moments of size 1
-            most += np.finfo(np.float64).eps * len(self._observed) * self.weight / MIN_VARIANCE
-        if after < before - most:
+            tolerance += np.finfo(np.float64).eps * len(self._observed) * self.weight / MIN_VARIANCE
+        if after < before - tolerance:
             raise ArithmeticError(f"a step of EM must not lower the likelihood; it fell from {before!r} to {after!r}.")
 
-    def maximised(self, network: NetworkData, counts: Sequence[Array]) -> NetworkData:
+    def maximise(self, network: NetworkData, counts: Sequence[Array]) -> NetworkData:
         """Return the network whose tables and regressions maximise the objective with expected counts."""
         tables = list(network.tables)
         for node, mass in enumerate(self.with_pseudo(counts)):
             if node not in network.continuous:
-                tables[node] = shares(mass, tables[node])
+                tables[node] = normalise(mass, tables[node])
         regressions = {node: regress(counts[node], *prior) for node, prior in self._priors.items()}
         return replace(network, tables=tuple(tables), regressions=regressions)
 
@@ -115,11 +115,11 @@ def run_em(network: NetworkData, rows: CodedRows, pseudo: Sequence[float], *, ma
     "The EM algorithm for graphical association models with missing data", eq. 4.
     """
     objective = _Objective(network, rows, pseudo)
-    value, counts = objective.at(network)
+    value, counts = objective.evaluate(network)
     history, converged = [value], False
     while len(history) <= max_iter and not converged:
-        network = objective.maximised(network, counts)
-        value, counts = objective.at(network)
+        network = objective.maximise(network, counts)
+        value, counts = objective.evaluate(network)
         objective.check_rise(history[-1], value)
         history.append(value)
         converged = value - history[-2] < tol * objective.weight
@@ -147,16 +147,16 @@ def run_gradient_ascent(
     most N / 2. The ascent stops when a step improves the objective by less than `tol` times the learning rate per row.
     """
     objective = _Objective(network, rows, pseudo)
-    value, counts = objective.at(network)
+    value, counts = objective.evaluate(network)
     history, converged, step = [value], False, learning_rate or 1.0
-    least_rise = tol * objective.weight * step
+    min_rise = tol * objective.weight * step
     while len(history) <= max_iter and not converged:
-        slopes = _slopes(network.tables, objective.with_pseudo(counts))
+        slopes = _gradient_of_logits(network.tables, objective.with_pseudo(counts))
         while True:
             trial = network.with_tables(
-                [_moved(table, step * slope) for table, slope in zip(network.tables, slopes, strict=True)]
+                [_step_logits(table, step * slope) for table, slope in zip(network.tables, slopes, strict=True)]
             )
-            value, trial_counts = objective.at(trial)
+            value, trial_counts = objective.evaluate(trial)
             if value >= history[-1] or step < SHORTEST or learning_rate is not None:
                 break
             step /= 2
@@ -166,7 +166,7 @@ def run_gradient_ascent(
         network, counts = trial, trial_counts
         history.append(value)
         step = min(2 * step, LONGEST) if learning_rate is None else learning_rate
-        converged = value - history[-2] < least_rise
+        converged = value - history[-2] < min_rise
     return Optimum(network, counts, np.array(history), converged)
 
 
@@ -188,53 +188,63 @@ def run_theta_ascent(
     The ascent stops when no probability changes by more than `tol`.
     """
     objective = _Objective(network, rows, pseudo)
-    value, counts = objective.at(network)
+    value, counts = objective.evaluate(network)
     history, path, change = [value], [network.tables], np.inf
     while len(history) <= max_iter and change > tol:
         step, trial = learning_rate or 0.1, network
         mass = objective.with_pseudo(counts)
-        slopes = [_theta_slopes(table, table_mass) for table, table_mass in zip(network.tables, mass, strict=True)]
+        slopes = [
+            _gradient_of_probabilities(table, table_mass)
+            for table, table_mass in zip(network.tables, mass, strict=True)
+        ]
         while step >= SHORTEST:
             trial = network.with_tables(
-                [_stepped(table, step * slope) for table, slope in zip(network.tables, slopes, strict=True)]
+                [_step_probabilities(table, step * slope) for table, slope in zip(network.tables, slopes, strict=True)]
             )
-            value, trial_counts = objective.at(trial)
+            value, trial_counts = objective.evaluate(trial)
             if value >= history[-1]:
                 break
             step /= 2
         if value < history[-1]:  # no step increases the objective: a maximum, up to rounding
             change = 0.0
             break
-        change = float(np.abs(joined(trial.tables) - joined(network.tables)).max())
+        change = float(np.abs(flatten_tables(trial.tables) - flatten_tables(network.tables)).max())
         network, counts = trial, trial_counts
         history.append(value)
         path.append(network.tables)
     return Optimum(network, counts, np.array(history), change <= tol, path)
 
 
-def _theta_slopes(table: Array, mass: Array) -> Array:
+def _gradient_of_probabilities(table: Array, mass: Array) -> Array:
+    """Return the derivatives with respect to the probabilities, divided by the mass of each distribution.
+
+    The mean over the cells of a distribution is subtracted; distributions without mass have zeros.
+    """
     total = mass.sum(axis=-1, keepdims=True)
     slopes = np.divide(mass, table * total, out=np.zeros_like(table), where=total > 0)
     return slopes - slopes.mean(axis=-1, keepdims=True)
 
 
-def _stepped(table: Array, change: Array) -> Array:
+def _step_probabilities(table: Array, change: Array) -> Array:
+    """Add `change` to the probabilities, scaled down so that none falls by more than half, and normalise."""
     falls = np.divide(0.5 * table, -change, out=np.ones_like(table), where=change < -0.5 * table)
     moved = table + falls.min(axis=-1, keepdims=True) * change
     return moved / moved.sum(axis=-1, keepdims=True)
 
 
-def shares(mass: Array, otherwise: Array) -> Array:
-    """Normalise along the last axis; distributions without mass are taken from `otherwise`."""
+def normalise(mass: Array, fallback: Array) -> Array:
+    """Return `mass` divided by its sums along the last axis; distributions without mass are copied from `fallback`."""
     total = mass.sum(axis=-1, keepdims=True)
-    return np.divide(mass, total, out=otherwise.copy(), where=total > 0)
+    return np.divide(mass, total, out=fallback.copy(), where=total > 0)
 
 
-def _slopes(tables: Sequence[Array], mass: Sequence[Array]) -> list[Array]:
-    return [shares(table_mass, table) - table for table, table_mass in zip(tables, mass, strict=True)]
+def _gradient_of_logits(tables: Sequence[Array], mass: Sequence[Array]) -> list[Array]:
+    """Return the derivatives with respect to the log probabilities, divided by the mass of each distribution."""
+    return [normalise(table_mass, table) - table for table, table_mass in zip(tables, mass, strict=True)]
 
 
-def _moved(table: Array, change: Array) -> Array:
+def _step_logits(table: Array, change: Array) -> Array:
+    """Add `change` to the logs of the probabilities and normalise the distributions."""
     logits = log(table) + change
     logits -= logits.max(axis=-1, keepdims=True)
     moved = exp(logits)
@@ -255,23 +265,24 @@ def initial_tables(
     "counts". Raises ValueError if a table has an unknown name, a wrong shape, or probabilities that are not positive.
     """
     if isinstance(start, str) and start == "random":
-        return [shares(mass, mass) for mass in (rng.standard_exponential(cells.shape) for cells in counts)]
+        return [normalise(mass, mass) for mass in (rng.standard_exponential(cells.shape) for cells in counts)]
     tables = []
     for family, cells in zip(network.families, counts, strict=True):
         mass = cells + 1
         if hidden & set(family):
             mass = mass * (1 + SYMMETRY * rng.uniform(-1, 1, mass.shape))
-        tables.append(shares(mass, mass))
+        tables.append(normalise(mass, mass))
     for name, table in {} if isinstance(start, str) else start.items():
         discrete = [variable for v, variable in enumerate(network.names) if v not in network.continuous]
         if name not in discrete:
             raise ValueError(f"start must name variables of the network, {discrete}; got {name!r}.")
         number = network.names.index(name)
-        tables[number] = _start_table(name, table, tables[number].shape)
+        tables[number] = _check_start_table(name, table, tables[number].shape)
     return tables
 
 
-def _start_table(name: str, start: Any, shape: tuple[int, ...]) -> Array:
+def _check_start_table(name: str, start: Any, shape: tuple[int, ...]) -> Array:
+    """Return the initial table of a variable as an array; raise ValueError unless it holds positive probabilities."""
     table = floats_in(f"start[{name!r}]", start)
     try:
         check_table(name, table, shape)
@@ -279,7 +290,7 @@ def _start_table(name: str, start: Any, shape: tuple[int, ...]) -> Array:
         raise ValueError(f"start must hold tables of the variables, but {error}") from None
     if not table.all():
         raise ValueError(f"start[{name!r}] must hold probabilities greater than 0: EM never changes a zero.")
-    return shares(table, table)
+    return normalise(table, table)
 
 
 def initial_regressions(network: NetworkData, hidden: set[int], rng: np.random.Generator) -> dict[int, Array]:
@@ -306,6 +317,7 @@ class TableEstimation(ParameterPosteriorMixin):
     """Mixin that estimates the tables of `BayesianNetwork` and draws them from their posterior."""
 
     def _estimate_tables(self: Any, network: NetworkData, data: CodedRows) -> None:
+        """Estimate the tables and regressions of `network` from the rows; set `_network`, `_counts` and `history_`."""
         self.__dict__.pop("theta_path_", None)
         data, scale, log_density = standardised(data) if data.continuous else (data, None, 0.0)
         sizes = data.sizes.tolist()
@@ -322,7 +334,7 @@ class TableEstimation(ParameterPosteriorMixin):
         tables = groups.estimate(cells[None], "bayes")[0]
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
         pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
-        moments = {node: moments_of(network, node, data) for node in sorted(data.continuous)}
+        moments = {node: table_moments(network, node, data) for node in sorted(data.continuous)}
         priors = {node: (pseudo[node], pooled_variance(node_moments)) for node, node_moments in moments.items()}
         network = replace(
             network, regressions={v: regress(node_moments, *priors[v]) for v, node_moments in moments.items()}
@@ -350,7 +362,7 @@ class TableEstimation(ParameterPosteriorMixin):
             self._network = replace(self._network, regressions=regressions)
 
     def _groups(self: Any, shapes: list[tuple[int, ...]]) -> Groups:
-        """Return the prior of the distributions of all tables, concatenated."""
+        """Return the Dirichlet priors of the distributions in tables of these shapes, concatenated."""
         n_values = np.array([shape[-1] for shape in shapes], dtype=np.int64)
         n_rows = np.array([math.prod(shape[:-1]) for shape in shapes], dtype=np.int64)
         fitted = self._as_fitted()
@@ -360,10 +372,11 @@ class TableEstimation(ParameterPosteriorMixin):
     def _estimate(self: Any, mode: str, rng: np.random.Generator | None) -> list[Array]:
         """Return all tables from their counts, as the estimate of a mode or as a draw from the posterior."""
         layout = FamilyLayout(self._network.families, self._network.sizes)
-        groups, cells = self._groups(layout.shapes), joined(self._counts or ())[None]
+        groups, cells = self._groups(layout.shapes), flatten_tables(self._counts or ())[None]
         return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
 
     def _maximise_likelihood(self: Any, network: NetworkData, data: CodedRows, pseudo: list[float]) -> None:
+        """Run the optimiser that `missing` names, from the tables of `network`, and set the fitted attributes."""
         options = {} if self.learning_rate is None else {"learning_rate": self.learning_rate}
         run = OPTIMISERS[self.missing]
         optimum = run(network, data, pseudo, max_iter=self.max_iter, tol=self.tol, **options)
@@ -380,6 +393,7 @@ class TableEstimation(ParameterPosteriorMixin):
     # The posterior of the tables --------------------------------------------------
 
     def _with_estimate(self: Any, mode: str, rng: np.random.Generator | None = None) -> Any:
+        """Return a copy whose tables are the estimate of a `mode` or, with `rng`, a draw from the posterior."""
         self._check_fitted()
         if self._counts is None:
             raise AttributeError(
@@ -401,4 +415,4 @@ class TableEstimation(ParameterPosteriorMixin):
                 "log_evidence_ is only available if the network was fitted with smoothing to rows without missing "
                 "values."
             )
-        return float(groups.log_evidence(joined(counts)[None]).sum())
+        return float(groups.log_evidence(flatten_tables(counts)[None]).sum())

@@ -34,8 +34,8 @@ from fastens.posterior.averaging import (
     PruningPrior,
     Prunings,
     class_statistics,
-    n_splits_of,
-    n_splittable,
+    count_candidate_splits,
+    count_splittable_features,
     nodes_of,
     of_all_nodes,
     thresholds_of_features,
@@ -97,30 +97,31 @@ class BaseBayesTree(BaseDecisionTree):
         tree, binning, matrix, data = self._grow(X, y, sample_weight)
         self._n_thresholds = thresholds_of_features(matrix.n_codes)
         # Number of candidate splits of each node: see `NodeSearch`.
-        self._n_splits = self._count_splits(tree)
+        self._n_splits = self._count_candidates(tree)
         self._keep_tree(tree, binning, matrix, data)
-        everyone = data.of_all_ranks()
+        all_rows = data.of_all_ranks()
         self._learn_leaf_prior(data)
-        self._node_statistics = self._evidence(data, everyone)
-        self._average()
+        self._node_statistics = self._evidence_statistics(data, all_rows)
+        self._set_averaged_values()
         return self
 
-    def _count_splits(self, tree: Tree) -> Array:
+    def _count_candidates(self, tree: Tree) -> Array:
+        """Return the number of candidate splits of each node of the tree, shape (n_nodes,); 1 at leaves."""
         assert isinstance(tree, SearchedTree)
-        n_features, n_drawn = n_splittable(self._n_thresholds), features_per_split(self)
-        return n_splits_of(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds)
+        n_features, n_drawn = count_splittable_features(self._n_thresholds), features_per_split(self)
+        return count_candidate_splits(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds)
 
-    def _evidence(self, data: TrainingData, everyone: AllRows) -> Array:
+    def _evidence_statistics(self, data: TrainingData, all_rows: AllRows) -> Array:
         """Return the statistics of all nodes over the evidence rows, shape (n_statistics, n_nodes)."""
-        weight = everyone.sample_weight
+        weight = all_rows.sample_weight
         if self.evidence == HONEST:
-            weight = np.where(self._grows(data), 0.0, _or_ones(everyone))
-            return self._count(data, everyone.y, weight)
-        grown = self._grown_statistics(self._ensemble.tree(0), weight)
-        return self._count(data, everyone.y, weight) if grown is None else grown
+            weight = np.where(self._growing_rows(data), 0.0, _weights_or_ones(all_rows))
+            return self._sum_statistics(data, all_rows.y, weight)
+        grown = self._stored_statistics(self._ensemble.tree(0), weight)
+        return self._sum_statistics(data, all_rows.y, weight) if grown is None else grown
 
-    def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
-        """Return the statistics of all nodes that the tree stores, or None if they are not exact."""
+    def _stored_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
+        """Return the statistics of all nodes that the tree itself stores, or None if they are not exact."""
         return None
 
     def _add_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
@@ -131,29 +132,30 @@ class BaseBayesTree(BaseDecisionTree):
         self._check_parameters()
         data = self._check_validation(X, y, sample_weight)
         weight = self._combine_weights(data.y, data.sample_weight)
-        self._node_statistics = self._node_statistics + self._count(data, data.y, weight)
-        self._average()
+        self._node_statistics = self._node_statistics + self._sum_statistics(data, data.y, weight)
+        self._set_averaged_values()
 
-    def _grows(self, data: TrainingData) -> NDArray[np.bool_]:
+    def _growing_rows(self, data: TrainingData) -> NDArray[np.bool_]:
         """Return a mask of the rows of all processes that grow an honest tree: about half; copies stay together."""
         [hashes] = gathered(data.comm, [content_hashes(data.X, data.y, resolve_n_jobs(self.n_jobs))])
         grows = mixed(hashes ^ np.uint64(self._honest_seed)) >> np.uint64(63) == 0
         return grows if grows.any() else ~grows
 
-    def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
+    def _growing_weight(self, data: TrainingData, all_rows: AllRows) -> Array | None:
+        """Return the weights of the rows of all processes that grow the tree, 0 for other rows; None if all are 1."""
         if self.evidence == TRAIN:
-            return everyone.sample_weight
+            return all_rows.sample_weight
         self._honest_seed = data.comm.allgather(draw_seed(self.random_state))[0]
-        return np.where(self._grows(data), _or_ones(everyone), 0.0)
+        return np.where(self._growing_rows(data), _weights_or_ones(all_rows), 0.0)
 
-    def _count(self, data: TrainingData, y: Array, weight: Array | None) -> Array:
-        """Return the statistics of all nodes, (n_statistics, n_nodes), given targets and weights of all processes."""
+    def _sum_statistics(self, data: TrainingData, y: Array, weight: Array | None) -> Array:
+        """Return the statistics of all nodes, (n_statistics, n_nodes), of rows with targets `y` from all processes."""
         [leaf] = gathered(data.comm, [self._leaves_of(data.X)[:, 0].astype(np.intp)])
         left_child, offsets = self._ensemble.left_child, self._ensemble.node_offsets
         statistics = []
         total = float(len(y) if weight is None else weight.sum())
         for column in self._leaf_prior.statistics(y):
-            of_nodes = leaf_sums(leaf, _in_steps(column, total), weight, len(left_child))
+            of_nodes = leaf_sums(leaf, _round_to_exact_sums(column, total), weight, len(left_child))
             sum_up(offsets, left_child, of_nodes)
             statistics.append(of_nodes)
         return np.stack(statistics)
@@ -163,17 +165,19 @@ class BaseBayesTree(BaseDecisionTree):
 
     @property
     def _leaf_prior(self) -> LeafPrior:
+        """Prior of the leaf values."""
         raise NotImplementedError
 
-    def _average(self) -> None:
-        """Set the leaf values to the average over all prunings."""
+    def _set_averaged_values(self) -> None:
+        """Set the leaf values to their averages over all prunings."""
         self.__dict__.pop("_prunings", None)
         averaged = self._prunings.average(self._leaf_prior.values(self._node_statistics))
         self._ensemble = self._ensemble.with_values(np.ascontiguousarray(averaged.T))
 
     @cached_property
     def _prunings(self) -> Prunings:
-        cost = NodeSearch(self._n_splits, n_splittable(self._n_thresholds))
+        """Posterior over the prunings of the tree."""
+        cost = NodeSearch(self._n_splits, count_splittable_features(self._n_thresholds))
         fitted = self._as_fitted()
         prior = PruningPrior(self._leaf_prior, fitted.split_prior, cost, fitted.temperature)
         return prior.posterior(self._ensemble.tree(0), self._node_statistics)
@@ -204,7 +208,7 @@ class BaseBayesTree(BaseDecisionTree):
             self._parameter_rules[name].check(name, value)
         self.set_params(**prior)
         self._parameters_of_fit = {name: old for name, old in self._parameters_of_fit.items() if name not in prior}
-        self._average()
+        self._set_averaged_values()
         return self
 
     # Posterior --------------------------------------------------
@@ -239,7 +243,7 @@ class BaseBayesTree(BaseDecisionTree):
     def map_estimator_(self) -> Any:
         """Most probable pruning, as a decision tree whose leaves predict their posterior means."""
         self._check_fitted()
-        return self._pruned(self._prunings.map_leaves(), self._leaf_prior.values(self._node_statistics))
+        return self._make_pruned_tree(self._prunings.map_leaves(), self._leaf_prior.values(self._node_statistics))
 
     @property
     def map_log_joint_(self) -> float:
@@ -276,16 +280,17 @@ class BaseBayesTree(BaseDecisionTree):
         for _ in range(n):
             leaves = self._prunings.draw_leaves(random)
             values = prior.draw(statistics, random) if draw_values else prior.values(statistics)
-            trees.append(self._pruned(leaves, values))
+            trees.append(self._make_pruned_tree(leaves, values))
         return trees
 
-    def _pruned(self, is_leaf: NDArray[np.bool_], values: Array) -> Any:
+    def _make_pruned_tree(self, is_leaf: NDArray[np.bool_], values: Array) -> Any:
+        """Return the pruning with leaves `is_leaf`, (n_nodes,), and these values as a decision tree estimator."""
         trees = self._ensemble.with_values(np.ascontiguousarray(values.T))
         tree = cut(trees.tree(0), is_leaf)
         return single_tree(self, TreeEnsemble.from_trees([tree], [0], trees.baseline, trees.binning))
 
     def _leaf_values(self, nodes: NDArray[np.integer]) -> Array:
-        """Return the posterior means of nodes as leaves, shape (n, n_values)."""
+        """Return the posterior means of the nodes as leaves, shape (n, n_values)."""
         return self._leaf_prior.values(self._node_statistics)[:, nodes].T
 
     def _map_values(self, X: Any) -> Array:
@@ -297,7 +302,7 @@ class BaseBayesTree(BaseDecisionTree):
         return self._leaf_values(self._prunings.draw_nodes(self.apply(X), random))
 
     def _ancestor_weights(self, leaves: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.integer], Array]:
-        """Return, for every ancestor that may replace a leaf, the index of the leaf, the node and its probability."""
+        """Return (index of the leaf, node, probability) of every node that may replace a leaf, (n_pairs,) each."""
         index, node = np.arange(len(leaves)), leaves
         indices, nodes = [index], [node]
         while len(index):
@@ -311,7 +316,7 @@ class BaseBayesTree(BaseDecisionTree):
         return index[matters], node[matters], weight[matters]
 
     def _quantiles(self, X: Any, levels: Array, column: int, *, of_target: bool = False) -> Array:
-        """Return posterior quantiles of a leaf value, or of a new target, for each row, (n_samples, n_levels)."""
+        """Return posterior quantiles of value `column` or, if `of_target`, of a new target, (n_samples, n_levels)."""
         leaves, row = np.unique(self.apply(X), return_inverse=True)
         index, node, weight = self._ancestor_weights(leaves)
         statistics, prior = self._node_statistics[:, node], self._leaf_prior
@@ -335,9 +340,11 @@ class BaseBayesTree(BaseDecisionTree):
         return {name: value for name, value in super().__getstate__().items() if name != "_prunings"}
 
     def _node_arrays(self) -> dict[str, np.ndarray]:
+        """Return the statistics and numbers of candidate splits of the nodes for the model file."""
         return {"node_statistics": self._node_statistics, "n_splits": self._n_splits}
 
     def _restore_nodes(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the statistics of the nodes from a model file; raise ValueError if they do not match the tree."""
         statistics = arrays["node_statistics"]
         n_nodes, expected = len(self._ensemble.left_child), len(self._leaf_prior.statistics(np.zeros(1)))
         if statistics.shape != (expected, n_nodes) or not np.isfinite(statistics).all():
@@ -354,12 +361,12 @@ class BaseBayesTree(BaseDecisionTree):
     _saved: ClassVar[SavedParts] = ("_n_thresholds", Saved(_node_arrays, finish=_restore_nodes))
 
 
-def _or_ones(data: AllRows) -> Array:
-    """Return the weights of the rows, or ones if there are none."""
+def _weights_or_ones(data: AllRows) -> Array:
+    """Return the weights of the rows, or ones if they have none, shape (n_rows,)."""
     return np.ones(data.n_rows) if data.sample_weight is None else data.sample_weight
 
 
-def _in_steps(numbers: Array, total_weight: float) -> Array:
+def _round_to_exact_sums(numbers: Array, total_weight: float) -> Array:
     """Round numbers to multiples of a step that makes their sums exact, so weights equal repeated rows.
 
     The total weight is capped at `_MAX_COPIES` because larger totals would leave too few bits of precision.
@@ -374,7 +381,7 @@ _HALVINGS = 60
 
 
 def interval_levels(coverage: Any) -> Array:
-    """Return the quantile levels of the ends of a central interval."""
+    """Return both quantile levels of a central interval with this coverage; raise ValueError if it is invalid."""
     real(0, 1, open_low=True, open_high=True).check("coverage", coverage)
     return np.array([(1 - coverage) / 2, (1 + coverage) / 2])
 
@@ -435,6 +442,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     _modes = MODES
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
+        """Set the class shares and the prior weight from the targets of all processes."""
         n_classes = len(self.classes_)
         weight = sums_by_class(data.y.astype(np.intp), data.sample_weight, n_classes, data.comm)
         # Shares and `noise` are rounded so that the summation order does not affect them.
@@ -445,12 +453,14 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
 
     @property
     def _leaf_prior(self) -> ClassPrior:
+        """Dirichlet prior of the class probabilities."""
         n_classes, alpha = len(self.classes_), self._as_fitted().alpha
         if alpha is not None:
             return ClassPrior(alpha, (n_classes,))
         return ClassPrior(tuple((self._prior_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
 
-    def _grown_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
+    def _stored_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
+        """Return the class weights of all nodes from the tree, or None if its weights are not exact."""
         is_known = float(tree.weight[0]) < MAX_COUNTED and are_copies(weight)
         return of_all_nodes(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
 
@@ -481,12 +491,15 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return self
 
     def _map_proba(self, X: ArrayLike) -> Array:
+        """Return the class probabilities of the most probable pruning, shape (n_samples, n_classes)."""
         return self._targets.probabilities(self._map_values(X))
 
     def _gibbs_proba(self, X: ArrayLike, random: np.random.Generator) -> Array:
+        """Return class probabilities of a pruning drawn for each row, shape (n_samples, n_classes)."""
         return self._targets.probabilities(self._gibbs_values(X, random))
 
     def _vote_share(self, X: ArrayLike) -> Array:
+        """Return the posterior probability of the prunings that vote for each class, (n_samples, n_classes)."""
         leaves, row = np.unique(self.apply(X), return_inverse=True)
         index, node, weight = self._ancestor_weights(leaves)
         votes = np.zeros((len(leaves), len(self.classes_)))
@@ -513,6 +526,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return np.stack([self._quantiles(X, levels, k) for k in range(len(self.classes_))], axis=1)
 
     def _check_prior(self, arrays: dict[str, np.ndarray]) -> None:
+        """Raise ValueError if the constants of the prior read from a file are malformed."""
         shares = self._class_shares
         if shares.shape != (len(self.classes_),) or not ((shares >= 0) & (shares <= 1)).all():
             raise ValueError("the shares and the classes do not match")
@@ -582,10 +596,12 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
         return tags
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
+        """Set the location and the variance of the prior from the targets of all processes."""
         self._location, self._variance = location_and_variance(*gathered(data.comm, [data.y, data.sample_weight]))
 
     @property
     def _leaf_prior(self) -> NumberPrior | RatePrior:
+        """Prior of means and variances, or of Poisson rates."""
         fitted = self._as_fitted()
         if fitted.criterion == "poisson":
             return RatePrior(self._location, fitted.prior_weight)
@@ -682,5 +698,6 @@ class BayesTreeRegressor(TreesRegressor, BaseBayesTree):
     _saved: ClassVar[SavedParts] = ("_location", "_variance")
 
     def _restored(self) -> None:
+        """Raise ValueError if the constants of the prior do not match the loaded trees."""
         if not np.shape(self._location) == np.shape(self._variance) == (self._ensemble.n_outputs,):
             raise ValueError("the trees and the targets do not match")

@@ -41,16 +41,16 @@ class BinaryFeatures(NamedTuple):
     value: NDArray[np.float64]
 
     def answers(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Return the binary features of each row; a missing value is 0 for thresholds and categories."""
+        """Return the features of each row, (n_rows, n_features), as 0 and 1; missing values satisfy only MISSING."""
         answers = np.empty((len(X), len(self.column)), dtype=np.int64)
         for i, (column, kind, value) in enumerate(zip(*self, strict=True)):
             x = X[:, column]
             answers[:, i] = np.isnan(x) if kind == MISSING else x <= value if kind == AT_MOST else x == value
         return answers
 
-    def take(self, places: list[int]) -> BinaryFeatures:
-        """Return the selected features."""
-        return BinaryFeatures(self.column[places], self.kind[places], self.value[places])
+    def select(self, indices: list[int]) -> BinaryFeatures:
+        """Return the features at these indices."""
+        return BinaryFeatures(self.column[indices], self.kind[indices], self.value[indices])
 
 
 AT_MOST, EQUAL, MISSING = 0, 1, 2
@@ -65,7 +65,7 @@ def candidate_features(
     """
     candidates: list[tuple[int, int, float]] = []
     columns = _distinct_values(X, comm)
-    totals = np.split(_totals(X, columns, weight, comm), np.cumsum([len(values) for values in columns]))
+    totals = np.split(_value_weights(X, columns, weight, comm), np.cumsum([len(values) for values in columns]))
     has_missing = np.zeros(X.shape[1], dtype=np.int64)
     for _, part in parts_of(X):
         has_missing |= np.isnan(part).any(axis=0)
@@ -77,7 +77,7 @@ def candidate_features(
             )
             candidates += [(column, EQUAL, float(values[k])) for k in sorted(heaviest)]
         else:
-            candidates += [(column, AT_MOST, value) for value in _thresholds(values, of_values, n_thresholds)]
+            candidates += [(column, AT_MOST, value) for value in _choose_thresholds(values, of_values, n_thresholds)]
         if has_missing[column] and len(values):
             candidates.append((column, MISSING, 0.0))
     # If all columns are constant, a single constant feature remains.
@@ -86,7 +86,7 @@ def candidate_features(
 
 
 def _distinct_values(X: Any, comm: Comm) -> list[NDArray[np.floating]]:
-    """Return the sorted values of each column over all processes, without missing values."""
+    """Return the sorted distinct values of each column over all processes, without missing values."""
     by_column: list[NDArray[np.floating]] = [np.empty(0) for _ in range(X.shape[1])]
     for _, part in parts_of(X):
         for column, values in enumerate(part.T):
@@ -95,27 +95,27 @@ def _distinct_values(X: Any, comm: Comm) -> list[NDArray[np.floating]]:
     return [np.unique(np.concatenate(of_ranks)) for of_ranks in zip(*comm.allgather(by_column), strict=True)]
 
 
-def _totals(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: Comm) -> Floats:
-    """Return the total weight of each distinct value, concatenated over the columns."""
+def _value_weights(X: Any, columns: list[NDArray[np.floating]], weight: Floats, comm: Comm) -> Floats:
+    """Return the total row weight of each distinct value over all processes, concatenated over the columns."""
     starts = np.cumsum([0, *map(len, columns)])
 
     def add(sums: Floats) -> None:
         for first, part in parts_of(X):
             for column, values in enumerate(part.T):
-                there = np.flatnonzero(~np.isnan(values))
-                indices = starts[column] + np.searchsorted(columns[column], values[there])
-                np.add.at(sums, indices, weight[first + there])
+                known_rows = np.flatnonzero(~np.isnan(values))
+                indices = starts[column] + np.searchsorted(columns[column], values[known_rows])
+                np.add.at(sums, indices, weight[first + known_rows])
 
     return chain_sum(comm, np.zeros(starts[-1]), add)
 
 
-def _thresholds(values: NDArray[np.floating], totals: Floats, most: int) -> list[float]:
-    """Return midpoints between adjacent values, either all or those closest to weighted quantiles."""
+def _choose_thresholds(values: NDArray[np.floating], totals: Floats, max_thresholds: int) -> list[float]:
+    """Return midpoints between adjacent values: all, or `max_thresholds` closest to weighted quantiles."""
     gaps = np.arange(len(values) - 1)
-    if len(gaps) > most:
-        shares = np.cumsum(totals) * (most + 1) / totals.sum()
-        wanted = np.searchsorted(shares, np.arange(1, most + 1))
-        gaps = np.unique(np.minimum(wanted, len(values) - 2))
+    if len(gaps) > max_thresholds:
+        shares = np.cumsum(totals) * (max_thresholds + 1) / totals.sum()
+        gaps_at_quantiles = np.searchsorted(shares, np.arange(1, max_thresholds + 1))
+        gaps = np.unique(np.minimum(gaps_at_quantiles, len(values) - 2))
     low, high = values[gaps].astype(np.float64), values[gaps + 1].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         middle = low / 2 + high / 2
@@ -124,17 +124,19 @@ def _thresholds(values: NDArray[np.floating], totals: Floats, most: int) -> list
 
 
 def select_features(
-    answers: NDArray[np.uint8], classes: NDArray[np.int64], weight: Floats, most: int, comm: Comm = LOCAL
+    answers: NDArray[np.uint8], classes: NDArray[np.int64], weight: Floats, max_features: int, comm: Comm = LOCAL
 ) -> list[int]:
-    """Select features greedily by the entropy of the class given all features selected so far."""
+    """Return indices of features, selected greedily by the entropy of the class given the features so far."""
     chosen: list[int] = []
     n_classes = 1 + int(max_floats(comm, float(classes.max(initial=0)))[0])
     cell, n_cells = np.zeros(len(answers), dtype=np.int64), 1
-    while len(chosen) < min(most, answers.shape[1]):
+    while len(chosen) < min(max_features, answers.shape[1]):
         scores = np.array(
             [
                 _entropy(counts, n_classes)
-                for counts in _counts(answers, cell * 2 * n_classes + classes, (2 * n_cells, n_classes), weight, comm)
+                for counts in _feature_counts(
+                    answers, cell * 2 * n_classes + classes, (2 * n_cells, n_classes), weight, comm
+                )
             ]
         )
         scores[chosen] = np.inf
@@ -146,10 +148,13 @@ def select_features(
     return chosen
 
 
-def _counts(
+def _feature_counts(
     answers: NDArray[np.uint8], cell: NDArray[np.int64], shape: tuple[int, int], weight: Floats, comm: Comm
 ) -> Iterator[Floats]:
-    """Yield the total row weights by cell and class for each feature; `cell` applies to rows whose answer is 0."""
+    """Yield the total weight by cell and class, flat, after each feature has split the cells in two.
+
+    `cell` is the flat index of each row for the answer 0, and `shape` the numbers of cells and classes.
+    """
     step = max(1, _COUNTED // math.prod(shape))
     for first in range(0, answers.shape[1], step):
         block = answers.T[first : first + step]
@@ -162,7 +167,7 @@ def _counts(
 
 
 def _entropy(counts: Floats, n_classes: int) -> float:
-    """Return the weighted entropy of the class given the cell, from the weights by cell and class."""
+    """Return the entropy of the class given the cell times the total weight, from flat weights by cell and class."""
     n = -(-(int(np.flatnonzero(counts)[-1]) + 1) // n_classes) * n_classes
     of_cells = counts[:n].reshape(-1, n_classes)
     totals = of_cells.sum(axis=1)
@@ -208,18 +213,19 @@ class BinaryFeatureTree:
         return self.proba[node]
 
     def __str__(self) -> str:
-        return "\n".join(self._lines(0, ""))
+        return "\n".join(self._format_lines(0, ""))
 
-    def _lines(self, node: int, indent: str) -> list[str]:
+    def _format_lines(self, node: int, indent: str) -> list[str]:
+        """Return the lines of text of the subtree at a node."""
         if self.question[node] == LEAF:
             return [f"{indent}probabilities {np.round(self.proba[node], 3).tolist()}"]
         no, yes = self.children[node].tolist()
         name = self.names[self.question[node]]
         return [
             f"{indent}{name}: yes",
-            *self._lines(yes, indent + "    "),
+            *self._format_lines(yes, indent + "    "),
             f"{indent}{name}: no",
-            *self._lines(no, indent + "    "),
+            *self._format_lines(no, indent + "    "),
         ]
 
 
@@ -249,14 +255,15 @@ class TreeCube:
         log_split = log(split / n_free)
         self._log_prior = np.stack([np.append(log1p(-split), 0.0), np.append(log_split, -np.inf)])
         self._alpha = alpha
-        self._log_f, self._log_q = self._evidence(greatest=False)
+        self._log_f, self._log_q = self._cell_evidence(maximise=False)
 
-    def _evidence(self, *, greatest: bool) -> tuple[Floats, Floats]:
+    def _cell_evidence(self, *, maximise: bool) -> tuple[Floats, Floats]:
+        """Return the log evidence of each cell as a leaf, and over all trees on it (the best tree if `maximise`)."""
         log_f, log_q = np.empty(len(self.cube)), np.empty(len(self.cube))
         n = np.arange(min(self.cube.counts[-1].sum(), MAX_TABLED) + 1)
         bases = np.array([[self._alpha], [self._alpha * self.cube.counts.shape[1]]])
         tables = gammaln(bases + n) - gammaln(bases)
-        tree_evidence(self.cube.counts, self._layout, self._log_prior, self._alpha, tables, greatest, log_f, log_q)
+        tree_evidence(self.cube.counts, self._layout, self._log_prior, self._alpha, tables, maximise, log_f, log_q)
         return log_f, log_q
 
     @property
@@ -265,22 +272,22 @@ class TreeCube:
         return float(self._log_q[-1])
 
     def leaf_proba(self, cells: Any, classes: slice = slice(None)) -> Floats:
-        """Return the expected class probabilities of leaves on the given cells."""
+        """Return the expected class probabilities of leaves on cells, shape (n_cells, n_classes)."""
         counts = self.cube.counts[cells]
         totals = counts.sum(axis=-1, keepdims=True) + self._alpha * counts.shape[-1]
         return (counts[..., classes] + self._alpha) / totals
 
     def predictions(self) -> Floats:
-        """Return the average prediction of all trees for each of the 2^p answer combinations (binary numbers)."""
+        """Return averaged class probabilities for each of the 2^p answer combinations, (2^p, n_classes)."""
         return self._average(lambda classes: self.leaf_proba(slice(None), classes))
 
     def votes(self) -> Floats:
-        """Return, for each answer combination and class, the probability of the trees that predict this class."""
+        """Return the probability of the trees that predict each class, by answer combination, (2^p, n_classes)."""
         best = self.cube.counts.argmax(axis=1)[:, None]
         return self._average(lambda classes: best == np.arange(self.cube.counts.shape[1])[classes])
 
     def _average(self, of_leaves: Callable[[slice], NDArray[Any]]) -> Floats:
-        """Return the average over all trees of leaf values for some classes.
+        """Return leaf values averaged over all trees, (2^p, n_classes); `of_leaves` computes them for some classes.
 
         The probability that a row reaches a node on a cell depends only on the cell. Therefore, one downward pass and
         one sum over the cells that contain each answer combination give all predictions.
@@ -290,8 +297,8 @@ class TreeCube:
         tree_reach(self._log_q, self._layout, self._log_prior, reach)
         log_stop = self._log_prior[0][self.cube.n_fixed()]
         ends = reach * exp(log_stop + self._log_f - self._log_q)
-        every_answer = np.indices([2] * len(self.cube.sizes)).reshape(len(self.cube.sizes), -1).T
-        cells = self.cube.cells_of(every_answer)
+        all_answers = np.indices([2] * len(self.cube.sizes)).reshape(len(self.cube.sizes), -1).T
+        cells = self.cube.cells_of(all_answers)
         averages = np.empty((len(cells), self.cube.counts.shape[1]))
         for first in range(0, averages.shape[1], CLASSES_AT_ONCE):
             some = slice(first, first + CLASSES_AT_ONCE)
@@ -302,26 +309,26 @@ class TreeCube:
 
     def map_tree(self, names: list[str]) -> tuple[BinaryFeatureTree, float]:
         """Return the most probable tree and its log joint probability with the labels; ties prefer smaller trees."""
-        log_f, log_m = self._evidence(greatest=True)
+        log_f, log_m = self._cell_evidence(maximise=True)
 
         def choose(cell: int) -> int:
-            options, terms = self._terms(cell, log_f, log_m)
+            options, terms = self._node_options(cell, log_f, log_m)
             return options[int(terms.argmax())]
 
-        return self._build(choose, names), float(log_m[-1])
+        return self._build_tree(choose, names), float(log_m[-1])
 
     def random_tree(self, names: list[str], random: np.random.Generator) -> BinaryFeatureTree:
-        """Draw a tree from the posterior."""
+        """Draw a tree from the posterior; `names` describe the questions."""
 
         def choose(cell: int) -> int:
-            options, terms = self._terms(cell, self._log_f, self._log_q)
+            options, terms = self._node_options(cell, self._log_f, self._log_q)
             cumulative = np.cumsum(exp(terms - terms.max()))
             return options[int(np.searchsorted(cumulative, random.random() * cumulative[-1], side="right"))]
 
-        return self._build(choose, names)
+        return self._build_tree(choose, names)
 
-    def _terms(self, cell: int, log_f: Floats, log_q: Floats) -> tuple[list[int], Floats]:
-        """Return the choices of a node on the cell (a leaf or a test of a free feature) and their log weights."""
+    def _node_options(self, cell: int, log_f: Floats, log_q: Floats) -> tuple[list[int], Floats]:
+        """Return the options of a node on a cell, LEAF or a free feature to test, and their log weights."""
         free = np.flatnonzero(self.cube.digits_of(cell) < 0)
         depth = len(self.cube.sizes) - len(free)
         no, yes = (cell - by * self.cube.strides[free] for by in (2, 1))
@@ -329,7 +336,7 @@ class TreeCube:
         return [LEAF, *free.tolist()], np.append(self._log_prior[0, depth] + log_f[cell], terms)
 
     def random_leaves(self, answers: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-        """Draw a tree from the posterior for each row and return the cells of the leaves that the rows reach."""
+        """Draw a tree from the posterior for each row of answers; return the cell of the leaf of each row."""
         cells = np.full(len(answers), len(self.cube) - 1)
         is_free = np.ones(answers.shape, dtype=bool)
         moving = np.arange(len(answers))
@@ -347,7 +354,8 @@ class TreeCube:
             cells[moving] -= (2 - answers[moving, chosen]) * self.cube.strides[chosen]
         return cells
 
-    def _build(self, choose: Callable[[int], int], names: list[str]) -> BinaryFeatureTree:
+    def _build_tree(self, choose: Callable[[int], int], names: list[str]) -> BinaryFeatureTree:
+        """Return the tree in which `choose(cell)` gives the feature that the node on a cell tests, or LEAF."""
         cells, question, children = [len(self.cube) - 1], list[int](), list[list[int]]()
         while len(question) < len(cells):
             cell = cells[len(question)]
@@ -394,7 +402,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     Parameters
     ----------
     max_questions : int, default=10
-        Maximum number of questions, at most 15. Each additional question triples time and memory: 3^10 cells take
+        Maximum number of questions, at most 15. Each additional question triples time and memory: 3^10 cells select
         milliseconds, 3^14 (4.8 million) about two seconds.
     n_thresholds : int, default=16
         Maximum number of thresholds of a column.
@@ -455,7 +463,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
     def __getstate__(self) -> dict[str, Any]:
         # The cube can be recomputed from the counts and may be as large as a gigabyte.
-        return {name: value for name, value in super().__getstate__().items() if name != "_made_cube"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_cached_cube"}
 
     # Learning --------------------------------------------------
 
@@ -476,21 +484,22 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         weight = np.ones(len(data.y)) if data.sample_weight is None else data.sample_weight
         data = data._replace(X=rows, y=data.y.astype(np.int64))
         self._questions, answers = self._choose_questions(data, weight)
-        self._remember(answers, data, weight)
+        self._set_counts(answers, data, weight)
         self._average()
         return self
 
     def _choose_questions(self, data: TrainingData, weight: Array) -> tuple[BinaryFeatures, NDArray[np.uint8]]:
+        """Return the selected questions and the answers of the rows, (n_rows, n_questions)."""
         rows, comm = data.X, data.comm
         features = candidate_features(rows, self._encoder.is_categorical, weight, self.n_thresholds, comm)
         answers = map_parts(lambda part: features.answers(part).astype(np.uint8), rows)
         if answers.shape[1] <= self.max_questions:
             return features, answers
         chosen = sorted(select_features(answers, data.y, weight, self.max_questions, comm))
-        return features.take(chosen), answers[:, chosen]
+        return features.select(chosen), answers[:, chosen]
 
-    def _remember(self, answers: NDArray[np.uint8], data: TrainingData, weight: Array) -> None:
-        """Store the class weights of each distinct combination of answers, which determine the cube."""
+    def _set_counts(self, answers: NDArray[np.uint8], data: TrainingData, weight: Array) -> None:
+        """Set the class weights of each distinct combination of answers, which determine the cube."""
         digits, n_classes = np.arange(answers.shape[1])[::-1], len(self.classes_)
         number = answers.astype(np.int64) @ (1 << digits)
         distinct = np.unique(np.concatenate(data.comm.allgather(np.unique(number))))
@@ -498,9 +507,10 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         counts = np.zeros(len(distinct) * n_classes)
         chain_sum(data.comm, counts, lambda sums: np.add.at(sums, cell, weight))
         self._answers, self._counts = distinct[:, None] >> digits & 1, counts.reshape(-1, n_classes)
-        self.__dict__.pop("_made_cube", None)
+        self.__dict__.pop("_cached_cube", None)
 
     def _average(self) -> None:
+        """Set the predictions and the evidence from the cube."""
         cube = self._cube
         self.log_evidence_ = cube.log_evidence
         self._table = cube.predictions()
@@ -510,16 +520,17 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     def _cube(self) -> TreeCube:
         """Count cube, which is recomputed after a model is loaded."""
         self._check_fitted()
-        if "_made_cube" not in self.__dict__:
+        if "_cached_cube" not in self.__dict__:
             n_rows, n_classes = self._counts.shape
             answers = np.repeat(self._answers, n_classes, axis=0)
             classes = np.tile(np.arange(n_classes, dtype=np.int64), n_rows)
             fitted = self._as_fitted()
-            split, alpha = fitted._split_by_depth(), float(fitted.alpha)
-            self._made_cube = TreeCube(answers, classes, self._counts.ravel(), n_classes, split, alpha)
-        return self._made_cube
+            split, alpha = fitted._split_probabilities(), float(fitted.alpha)
+            self._cached_cube = TreeCube(answers, classes, self._counts.ravel(), n_classes, split, alpha)
+        return self._cached_cube
 
-    def _split_by_depth(self) -> Array:
+    def _split_probabilities(self) -> Array:
+        """Return the prior probability that a node splits, by its depth."""
         depth = np.arange(len(self._questions.column), dtype=np.float64)
         if isinstance(self.split_prior, tuple | list):
             factor, power = self.split_prior
@@ -531,10 +542,10 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the class probabilities averaged over all trees, shape (n_samples, n_classes)."""
         self._check_fitted()
-        return self._table[self._numbers(X)]
+        return self._table[self._answer_numbers(X)]
 
-    def _numbers(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the answers of each row as one binary number."""
+    def _answer_numbers(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return the answers of each row as one binary number, the row of the table of predictions."""
         answers = self.answers(X)
         return answers @ (1 << np.arange(answers.shape[1])[::-1])
 
@@ -548,13 +559,14 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         """Questions as text."""
         self._check_fitted()
         questions = list(zip(*self._questions, strict=True))
-        texts = [self._in_words(*question) for question in questions]
+        texts = [self._format_question(*question) for question in questions]
         # Large thresholds may differ only in digits that the short format drops.
         if len(set(texts)) == len(texts):
             return texts
-        return [self._in_words(*question, in_full=True) for question in questions]
+        return [self._format_question(*question, in_full=True) for question in questions]
 
-    def _in_words(self, column: int, kind: int, value: float, in_full: bool = False) -> str:
+    def _format_question(self, column: int, kind: int, value: float, in_full: bool = False) -> str:
+        """Return a question as text; thresholds have all digits if `in_full`."""
         name = self._encoder.texts[column]
         if kind == MISSING:
             return f"{name} is missing"
@@ -581,29 +593,34 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return [self._cube.random_tree(names, random) for _ in range(n)]
 
     def _map_proba(self, X: ArrayLike) -> Array:
+        """Return the class probabilities of the most probable tree, shape (n_samples, n_classes)."""
         answers = self.answers(X)
         return self.map_estimator_.predict_proba(answers)
 
     def _gibbs_proba(self, X: ArrayLike, random: np.random.Generator) -> Array:
+        """Return the class probabilities of a tree drawn for each row, shape (n_samples, n_classes)."""
         answers = self.answers(X)
         cells = self._cube.random_leaves(answers, random)
         return self._cube.leaf_proba(cells)
 
     def _vote_share(self, X: ArrayLike) -> Array:
-        numbers = self._numbers(X)
+        """Return the posterior probability of the trees that vote for each class, shape (n_samples, n_classes)."""
+        numbers = self._answer_numbers(X)
         return self._cube.votes()[numbers]
 
     # Saving --------------------------------------------------
 
     def _question_arrays(self) -> dict[str, np.ndarray]:
+        """Return the questions, answers and counts for the model file."""
         questions = {f"question.{name}": array for name, array in self._questions._asdict().items()}
         return {"answers": self._answers, "counts": self._counts, **questions}
 
     def _restore_questions(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the questions and counts from a model file and average; raise ValueError if they are malformed."""
         column, kind, value = (arrays[f"question.{name}"] for name in BinaryFeatures._fields)
         questions = BinaryFeatures(column.astype(np.int64), kind.astype(np.int64), value.astype(np.float64))
         answers, counts = arrays["answers"].astype(np.int64), arrays["counts"].astype(np.float64)
-        _check_restored(questions, answers, counts)
+        _check_arrays(questions, answers, counts)
         n_columns, n_classes = len(self._encoder.categories), len(self.classes_)
         if counts.shape[1] != n_classes or (questions.column >= n_columns).any() or (questions.column < 0).any():
             raise ValueError("the questions and the columns do not match")
@@ -613,7 +630,8 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
     _saved: ClassVar[SavedParts] = (Saved(_question_arrays, _restore_questions),)
 
 
-def _check_restored(questions: BinaryFeatures, answers: NDArray[np.int64], counts: Array) -> None:
+def _check_arrays(questions: BinaryFeatures, answers: NDArray[np.int64], counts: Array) -> None:
+    """Raise ValueError if questions, answers and counts do not match."""
     n_questions = len(questions.column)
     fits = answers.ndim == counts.ndim == 2 and len(answers) == len(counts) and answers.shape[1] == n_questions
     if not fits or n_questions > MAX_TREE_QUESTIONS or any(array.shape != (n_questions,) for array in questions):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fastens.bayes.concepts.hitting import close_downward, count_by_size, draw_sets, weigh_subsets
+from fastens.bayes.concepts.hitting import count_passing_by_size, draw_sets, mark_subsets, write_subset_weights
 
 from reference import hitting as naive
 
@@ -18,8 +18,8 @@ def family(request, rng):
         bits[0] = np.uint64(2**64 - (1 << (1 << n)))
     for top in rng.integers(0, max(1, (1 << n) - 1), 3 if n > 1 else 0).tolist():
         bits[top >> 6] |= np.uint64(1 << (top & 63))
-    expected = naive.close_downward(bits, n)
-    close_downward(bits, n)
+    expected = naive.mark_subsets(bits, n)
+    mark_subsets(bits, n)
     return n, bits, expected
 
 
@@ -39,14 +39,14 @@ def test_large_closure_in_blocks(rng):
     for j in range(n):
         view = marks.reshape(-1, 2, 1 << j)
         view[:, 0] |= view[:, 1]
-    close_downward(bits, n)
+    mark_subsets(bits, n)
     np.testing.assert_array_equal(np.unpackbits(bits.view(np.uint8), bitorder="little").astype(bool), marks)
 
 
 def test_counts_by_size(family):
     n, bits, _ = family
     found = np.zeros(n + 7, dtype=np.int64)
-    count_by_size(bits, found)
+    count_passing_by_size(bits, found)
     sizes = [place.bit_count() for place in naive.passing(bits, n)]
     np.testing.assert_array_equal(found, np.bincount(np.array(sizes, dtype=np.intp), minlength=n + 7))
 
@@ -56,7 +56,7 @@ def test_weights_of_subsets(family, rng):
     weight = rng.random(n + 7)
     masks = rng.integers(0, 1 << n, 12).astype(np.uint64)
     found = np.empty(12)
-    weigh_subsets(bits, masks, weight, found)
+    write_subset_weights(bits, masks, weight, found)
     sets = naive.passing(bits, n)
     expected = [sum(weight[s.bit_count()] for s in sets if s & mask == s) for mask in masks.tolist()]
     np.testing.assert_allclose(found, expected)

@@ -279,7 +279,7 @@ def test_bit_arrays_branches_and_samples_agree(rng):
 
     clauses = rng.random((25, 12)) < 0.3
     clauses = clauses[clauses.any(axis=1)]
-    exact = module.family_of(clauses, 0.5, rng)
+    exact = module.build_family(clauses, 0.5, rng)
     rows = rng.random((40, 12)) < 0.8
     tree = module._compile(module.minimal_clauses(clauses), list(range(12)), module._Budget(1 << 30), 3)
     assert isinstance(tree, module._Branch | module._Both)
@@ -294,7 +294,7 @@ def test_bit_arrays_branches_and_samples_agree(rng):
         drawn = family.draw(3000, np.random.default_rng(0))
         assert (drawn.astype(int) @ clauses.T.astype(int) > 0).all()
         np.testing.assert_allclose(drawn.mean(axis=0), exact.draw(3000, rng).mean(axis=0), atol=0.05)
-        smallest = family.smallest()
+        smallest = family.smallest_set()
         assert (clauses & smallest).any(axis=1).all()
 
 
@@ -308,7 +308,7 @@ def test_bounds_hold(rng):
         clauses = rng.random((8, 9)) < 0.4
         clauses = module.minimal_clauses(clauses[clauses.any(axis=1)])
         low, high = module.SampledFamily(clauses, 0.5, rng).bounds()
-        missed += not low <= module.family_of(clauses, 0.5, rng).n_sets <= high
+        missed += not low <= module.build_family(clauses, 0.5, rng).n_sets <= high
     assert missed <= 2
 
 
@@ -319,7 +319,7 @@ def test_an_estimated_number_does_not_depend_on_the_prior(rng, monkeypatch):
     monkeypatch.setattr(module.SampledFamily, "pool_size", 100)
     clauses = rng.random((6, 14)) < 0.3
     clauses = module.minimal_clauses(clauses[clauses.any(axis=1)])
-    exact, sampled = module.family_of(clauses, 1 / 3, rng), module.SampledFamily(clauses, 1 / 3, rng)
+    exact, sampled = module.build_family(clauses, 1 / 3, rng), module.SampledFamily(clauses, 1 / 3, rng)
     low, high = sampled.bounds()
     assert low <= exact.n_sets <= high
     assert sampled.n_sets == pytest.approx(exact.n_sets, rel=0.1)

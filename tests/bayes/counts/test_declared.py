@@ -18,7 +18,7 @@ from fastens import (
     TANClassifier,
     VersionSpaceClassifier,
 )
-from fastens.bayes.counts.attributes import given_values
+from fastens.bayes.counts.attributes import specified_values
 from fastens.engine.comm import shared_work
 from fastens.table.encoder import InputEncoder
 
@@ -174,7 +174,7 @@ def test_many_states_are_not_compared_with_each_other():
 
     words = [Word(f"w{k}") for k in range(300)]
     encoder = InputEncoder(["a"], [[Word(word) for word in words]])
-    assert given_values({"a": words[::-1]}, encoder, ["a"]) == [words[::-1]]
+    assert specified_values({"a": words[::-1]}, encoder, ["a"]) == [words[::-1]]
     assert compared < 5 * len(words)
 
 

@@ -23,7 +23,7 @@ from fastens import (
     MaximumLikelihoodClassifier,
     estimate_errors,
 )
-from fastens.bayes.hypotheses.combination import Evidence, pool, posterior, pseudo_bma
+from fastens.bayes.hypotheses.combination import Evidence, fit_mixture_weights, posterior, pseudo_bma
 from reference import mixing as naive
 from reference.sklearn_checks import parametrize_with_checks
 
@@ -153,16 +153,18 @@ def test_the_guarantee_of_the_mixture(rng):
 def test_pool_climbs_to_the_most_likely_mixture(rng):
     p = rng.random((3, 200))
     weight = np.ones(200)
-    steps = [naive.mixture_log_likelihood(pool(np.log(p), weight, 1.0, max_iter=n), p) for n in range(12)]
+    steps = [
+        naive.mixture_log_likelihood(fit_mixture_weights(np.log(p), weight, 1.0, max_iter=n), p) for n in range(12)
+    ]
     assert (np.diff(steps) >= -1e-12).all()
-    found = pool(np.log(p), weight, 1.0)
+    found = fit_mixture_weights(np.log(p), weight, 1.0)
     best = naive.mixture_log_likelihood(found, p)
     others = [naive.mixture_log_likelihood(w, p) for w in rng.dirichlet(np.ones(3), 500)]
     assert best >= max(others) - 1e-9
-    assert np.abs(pool(np.log(p), weight, 1e6) - 1 / 3).max() < 1e-3
+    assert np.abs(fit_mixture_weights(np.log(p), weight, 1e6) - 1 / 3).max() < 1e-3
     # Rows of hardly any weight, and a prior that wants one member alone.
     best = np.log(p).sum(axis=1).argmax()
-    assert pool(np.log(p), 1e-9 * weight, 0.5)[best] == 1
+    assert fit_mixture_weights(np.log(p), 1e-9 * weight, 0.5)[best] == 1
 
 
 def test_pseudo_bma_decides_less(rng):
@@ -359,5 +361,5 @@ def test_a_mixture_needs_no_member_that_makes_all_rows_possible():
     logs = np.log([[0.5, 0.5, 0.5], [1e-300, 1.0, 1.0]])
     logs[1, 0] = -np.inf
     with np.errstate(all="raise"):
-        np.testing.assert_allclose(pool(logs, np.ones(3), 1.0), [2 / 3, 1 / 3], rtol=1e-4)
-        assert np.isfinite(pool(logs, np.ones(3), 0.1)).all()
+        np.testing.assert_allclose(fit_mixture_weights(logs, np.ones(3), 1.0), [2 / 3, 1 / 3], rtol=1e-4)
+        assert np.isfinite(fit_mixture_weights(logs, np.ones(3), 0.1)).all()

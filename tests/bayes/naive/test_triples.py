@@ -55,7 +55,7 @@ def test_counts_of_a_pair_with_all_columns(rng):
     whole = np.where(np.arange(12)[:, None, None] < np.arange(12)[:, None], whole, 0)
     for pair in layout.pairs:
         one, other = (slice(layout.offsets[j], layout.offsets[j + 1]) for j in pair[:2])
-        found = layout.expanded(counts, pair)
+        found = layout.expand_pair(counts, pair)
         np.testing.assert_array_equal(found, whole[:, one, other].reshape(found.shape))
 
 
@@ -66,7 +66,7 @@ def test_counts_in_more_categories(rng):
         [np.concatenate([[0], found + 1])[row] for found, row in zip(places, codes, strict=True)], dtype=np.uint8
     )
     wider = TripleLayout(SIZES + 1)
-    found = TripleLayout(SIZES).moved(triple_counts(LabelledCodes(codes, y), SIZES, 3), places, wider)
+    found = TripleLayout(SIZES).move_categories(triple_counts(LabelledCodes(codes, y), SIZES, 3), places, wider)
     np.testing.assert_array_equal(found, triple_counts(LabelledCodes(moved, y), SIZES + 1, 3))
 
 

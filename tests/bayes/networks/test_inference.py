@@ -19,7 +19,7 @@ from fastens.bayes.networks.inference import (
     log_likelihoods,
     log_posteriors,
     marginal,
-    missing_in,
+    missing_mask,
     query,
 )
 from fastens.bayes.networks.network_data import NetworkData
@@ -86,7 +86,7 @@ def test_interventions(seed):
     network = random_network(rng)
     for n_fixed in range(3):
         values = random_evidence(rng, network, n_fixed)
-        found = network.fixed(values)
+        found = network.intervene(values)
         found.check()
         np.testing.assert_allclose(plain.joint(found), plain.intervened(network, values), rtol=1e-12)
         others = [v for v in range(6) if v not in values][:2]
@@ -130,7 +130,7 @@ def test_expected_counts(seed, prune, monkeypatch):
     weights = rng.random(codes.shape[1])
     if prune:  # components whose joint table would be large are summed family by family
         monkeypatch.setattr("fastens.bayes.networks.inference.JOINT_CELLS", 2)
-    components = find_components(network, missing_in(network, codes), prune=False)
+    components = find_components(network, missing_mask(network, codes), prune=False)
     hidden, value = expected_counts(network, components, codes, weights)
     known = family_counts(CodedRows(codes, network.sizes, weights), network.families)
     value += sum((k * np.log(table)).sum() for k, table in zip(known, network.tables, strict=True))

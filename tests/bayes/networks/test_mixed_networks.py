@@ -120,8 +120,8 @@ def test_interventions_are_mutilated_networks(seed):
     network = random_mixed_network(rng)
     numbers = sorted(network.continuous)
     done = {numbers[0]: 1.5, next(v for v in range(6) if v not in network.continuous): 0}
-    found = network.fixed(done)
-    nearly = network.fixed(done)  # a normal with a tiny variance instead of a constant, for the oracle
+    found = network.intervene(done)
+    nearly = network.intervene(done)  # a normal with a tiny variance instead of a constant, for the oracle
     nearly.regressions[numbers[0]][..., -1] = 1e-12
     evidence = {numbers[1]: 0.3}
     for v in range(6):
@@ -418,7 +418,7 @@ def test_em_step_of_mixed_rows_has_exact_expected_moments():
         rows = [random_evidence(rng, network, int(rng.integers(0, 6))) for _ in range(12)]
         codes, values = as_rows(network, rows)
         weights = rng.random(12)
-        components = inference.find_components(network, inference.missing_in(network, codes), prune=False)
+        components = inference.find_components(network, inference.missing_mask(network, codes), prune=False)
         counts, _ = inference.expected_counts(network, components, codes, weights, values)
         for v, found in enumerate(counts):
             family = network.families[v]
@@ -491,7 +491,7 @@ def test_scores_are_penalised_log_likelihoods(table, score, penalty):
         n = (sex == k).sum()
         variance = (squares[k] + pooled) / (n + 1)  # one row of the prior
         expected -= n / 2 * np.log(2 * np.pi * variance) + squares[k] / (2 * variance)
-    found = FamilyScores(rows, score).of([(2, (0, 1))])[0]
+    found = FamilyScores(rows, score).family_scores([(2, (0, 1))])[0]
     assert found == pytest.approx(expected - 6 * penalty, abs=1e-6)
 
 

@@ -74,7 +74,7 @@ def test_evidence_matches_the_scores(rows):
         codes, _ = model._code_rows(X, y)
         scores = FamilyScores(CodedRows(codes, model._network.sizes, None), score, ess=2)
         candidates = [(node, tuple(sorted(found))) for node, found in enumerate(model._network.parents)]
-        assert model.log_evidence_ == pytest.approx(sum(scores.of(candidates)), rel=1e-12)
+        assert model.log_evidence_ == pytest.approx(sum(scores.family_scores(candidates)), rel=1e-12)
 
 
 def test_no_evidence_without_pseudo_counts(rows):
@@ -271,8 +271,8 @@ def test_scores(rng, score, monkeypatch):
             prior = 1.0 if score == "k2" else 2.0 / counts.size
             expected = (gammaln(counts + prior) - gammaln(prior)).sum()
             expected += (gammaln(3 * prior) - gammaln(3 * prior + counts.sum(axis=1))).sum()
-        assert scores.of([candidate]) == pytest.approx([expected], rel=1e-10)
-        assert sparse.of([candidate]) == pytest.approx([expected], rel=1e-10)
+        assert scores.family_scores([candidate]) == pytest.approx([expected], rel=1e-10)
+        assert sparse.family_scores([candidate]) == pytest.approx([expected], rel=1e-10)
         assert scores.bound(candidate) >= expected
 
 
@@ -280,7 +280,9 @@ def brute_force(scores, n):
     """The greatest score of all structures, by all orders of the variables."""
 
     def best(child, before):
-        return max(scores.of((child, found) for k in range(len(before) + 1) for found in combinations(before, k)))
+        return max(
+            scores.family_scores((child, found) for k in range(len(before) + 1) for found in combinations(before, k))
+        )
 
     return max(sum(best(v, tuple(sorted(o[:i]))) for i, v in enumerate(o)) for o in permutations(range(n)))
 
@@ -296,7 +298,7 @@ def test_hill_climbing_finds_the_best_of_four(score):
         top = brute_force(scores, 4)
         plainly = hill_climb(scores, 4)
         tabu = hill_climb(scores, 4, tabu=20)
-        values = [sum(scores.of((v, found) for v, found in enumerate(p))) for p in (plainly, tabu)]
+        values = [sum(scores.family_scores((v, found) for v, found in enumerate(p))) for p in (plainly, tabu)]
         assert values[0] <= values[1] <= top + 1e-9
         reached += values[1] == pytest.approx(top, rel=1e-9)
         assert all(v not in ancestors(tabu, found) for v, found in enumerate(tabu))

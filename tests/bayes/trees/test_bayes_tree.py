@@ -258,8 +258,8 @@ def test_counts_of_the_tree_match_its_rows(kind, iris):
     weight = rng.integers(0, 4, len(y)).astype(np.float64) if kind is int else rng.random(len(y))
     model = BayesTreeClassifier().fit(X, y, weight)
     weight = weight if kind is int else weight / weight.mean()
-    assert (model._grown_statistics(model._ensemble.tree(0), weight) is not None) == (kind is int)
-    np.testing.assert_array_equal(model._node_statistics, model._count(TrainingData(X, y, weight), y, weight))
+    assert (model._stored_statistics(model._ensemble.tree(0), weight) is not None) == (kind is int)
+    np.testing.assert_array_equal(model._node_statistics, model._sum_statistics(TrainingData(X, y, weight), y, weight))
 
 
 @pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=str)
