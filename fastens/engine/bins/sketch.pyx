@@ -365,7 +365,7 @@ def cut_columns(
     const value_t[::1] x, const int32_t[::1] rows, const int64_t[::1] starts, const int64_t[::1] weights,
     int64_t total, int32_t max_bins, bint wants_values, int n_threads, uint16_t[::1] codes=None
 ):
-    """Return the thresholds of each column: between all distinct values, or at weighted quantiles if there are too many.
+    """Return the thresholds of each column: between all distinct values, or at quantiles if there are too many.
 
     Parameters
     ----------

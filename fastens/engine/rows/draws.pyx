@@ -3,7 +3,7 @@
 from libc.math cimport fabs, floor, sqrt
 from fastens.engine.exact cimport log, log1p
 from fastens.engine.random cimport random_bits, random_share
-from fastens.engine.structs cimport float32_t, float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
+from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint32_t, uint64_t, value_t
 from fastens.engine.thread_pool cimport dynamic_parallel_for, parallel_for_until_interrupted
 from libc.string cimport memset
 from fastens.engine.strided cimport Values, value_at, values_of
