@@ -290,7 +290,7 @@ class CommPool:
         self._results: dict[int, Any] = {}
 
     def run(self, function: Callable[[Comm, Any], _Result], arguments: Sequence[Any]) -> list[_Result]:
-        """Return the results of the function for each argument; each call gets its own communicator."""
+        """Return the results of the function for each argument; each call gets a communicator and its argument."""
         self._n_running = len(arguments)
         with ThreadPool(max(len(arguments), 1), is_concurrent=True) as threads:
             try:
@@ -420,10 +420,11 @@ def shared_work() -> Iterator[None]:
 
 
 def shared(function: Function) -> Function:
-    """Decorate a function whose result depends only on its arguments and is never modified by its callers.
+    """Decorate a function so that its results are cached inside `shared_work`.
 
-    Short arguments are compared by value; tables and other objects are compared by identity. The arguments `n_threads`
-    and `owner` (used only in error messages) are not part of the key.
+    The result must depend only on the arguments, and callers must not modify it. Short arguments are compared by value;
+    tables and other objects are compared by identity. The arguments `n_threads` and `owner` (used only in error
+    messages) are not part of the key.
     """
 
     @functools.wraps(function)

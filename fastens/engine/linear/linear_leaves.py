@@ -89,9 +89,10 @@ def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, max_value: fl
 
 
 def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: int) -> None:
-    """Replace `LeafPaths.sums`, after a stage of `fit_leaves`, by the values for the rows of all ranks, in place.
+    """Replace `LeafPaths.sums` by the values for the rows of all ranks, in place, after a stage of `fit_leaves`.
 
-    `n_features` is the number of features of each leaf.
+    `n_features` is the number of features of each leaf. Stage 0 has measured ranges and weights, and stage 1 has summed
+    the normal equations.
     """
     n_columns = int(n_features.max(initial=0)) + 2  # features, gradients and hessians
     ranges, weight, equations = np.split(sums, [2 * n_columns, 2 * n_columns + 1], axis=1)
@@ -341,7 +342,7 @@ class LinearEnsemble(TreeEnsemble):
         return cls(trees, LinearLeafTerms.from_arrays(arrays, len(trees.value), trees.binning.is_categorical))
 
     def with_values(self, value: np.ndarray) -> LinearEnsemble:
-        """Return these trees with other node values."""
+        """Return these trees with other node values, shape (n_nodes, 1)."""
         return LinearEnsemble(super().with_values(value), self.linear)
 
     def with_unseen_on_average(self) -> LinearEnsemble:

@@ -49,7 +49,7 @@ cdef struct Data:
     const float64_t* factors        # factors of the derivatives; NULL if all are 1
     float64_t l2
     float64_t* fitted
-    Py_ssize_t most                 # maximum number of features of a leaf
+    Py_ssize_t max_features         # maximum number of features of a leaf
     int first                       # first stage
     int last
 
@@ -91,16 +91,16 @@ cdef Py_ssize_t workspace_size(Py_ssize_t k, Py_ssize_t pitch) noexcept nogil:
     return (k + STATISTICS + 1) * pitch + (k + 1) * LINEAR_BLOCK + k
 
 
-cdef void set_workspace(Leaf* leaf, float64_t* memory, Py_ssize_t most) noexcept nogil:
-    """Point a leaf to its workspace in `memory`; its sums start at `lower` and have space for `most` features."""
+cdef void set_workspace(Leaf* leaf, float64_t* memory, Py_ssize_t max_features) noexcept nogil:
+    """Point a leaf to its workspace in `memory`; its sums start at `lower`, with space for max_features features."""
     cdef Py_ssize_t k = leaf.k
     leaf.columns = memory
     leaf.row_indices = <uint32_t*> (memory + (k + STATISTICS) * leaf.pitch)
     memory += (k + STATISTICS + 1) * leaf.pitch
     leaf.z, leaf.scale = memory, memory + (k + 1) * LINEAR_BLOCK
-    leaf.upper, leaf.weight = leaf.lower + most + 2, leaf.lower + 2 * (most + 2)
+    leaf.upper, leaf.weight = leaf.lower + max_features + 2, leaf.lower + 2 * (max_features + 2)
     leaf.moments = leaf.weight + 1
-    leaf.products = leaf.moments + most + 1
+    leaf.products = leaf.moments + max_features + 1
     leaf.first, leaf.n_complete = -1, 0
 
 
@@ -163,7 +163,7 @@ cdef void gather_rows(const Values* X, const Data* data, Leaf* leaf, Py_ssize_t 
 
 
 cdef inline Py_ssize_t n_blocks(const Leaf* leaf) noexcept nogil:
-    """Return the number of blocks of LINEAR_BLOCK rows that hold the complete rows of the workspace."""
+    """Return the number of blocks of LINEAR_BLOCK rows for the complete rows in the workspace."""
     return (leaf.n_complete + LINEAR_BLOCK - 1) // LINEAR_BLOCK
 
 
@@ -250,7 +250,7 @@ cdef void standardise_equations(Leaf* leaf, float64_t l2) noexcept nogil:
 
 
 cdef void solve_ridge(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, float64_t min_pivot) noexcept nogil:
-    """Solve a x = b for k unknowns in place of b by Cholesky; x is 0 where the pivot is at most `min_pivot`."""
+    """Solve a x = b for k unknowns by Cholesky and overwrite b by x; x is 0 if its pivot is at most `min_pivot`."""
     cdef Py_ssize_t j, i, m
     for j in range(k):
         for i in range(j + 1):
@@ -349,7 +349,7 @@ cdef Line make_line(float64_t value, float64_t factor, float64_t* terms, Py_ssiz
 
 cdef void fit_leaf(const Values* X, const Data* data, float64_t* memory, Leaf leaf, Line line) noexcept nogil:
     """Run the stages first to last of one leaf's fit: ranges, sums, and solution with predictions."""
-    set_workspace(&leaf, memory, data.most)
+    set_workspace(&leaf, memory, data.max_features)
     if leaf.k > 0 and data.first <= MEASURE:
         measure_ranges(X, data, &leaf)
     if leaf.k > 0 and data.first <= SUM and data.last >= SUM:
@@ -426,25 +426,25 @@ def fit_leaves(
     cdef const float32_t[::1] gradients = statistics.gradients, hessians = statistics.hessians
     cdef const float64_t[::1] copies = statistics.copies, factors = statistics.factors
     cdef float64_t[:, ::1] sums = leaves.sums
-    cdef Py_ssize_t number, most = leaves.max_features, most_rows = 1, n_leaves = value.shape[0]
+    cdef Py_ssize_t number, max_features = leaves.max_features, max_rows = 1, n_leaves = value.shape[0]
     cdef const float64_t* of_copies = &copies[0] if copies is not None else NULL
     cdef const float64_t* of_factors = &factors[0] if factors is not None else NULL
     cdef Leaves job
     job.X = values_of(X)
     job.data = Data(
-        &gradients[0], &hessians[0], of_copies, of_factors, l2, &fitted[0], most, stages[0], stages[1])
+        &gradients[0], &hessians[0], of_copies, of_factors, l2, &fitted[0], max_features, stages[0], stages[1])
     job.rows, job.row_starts, job.starts = &rows[0], &row_starts[0], &starts[0]
     job.features = &features[0] if features.shape[0] else NULL
     job.value, job.factor = &value[0], &factor[0]
     job.terms, job.n_terms = &terms[0, 0] if terms.shape[1] else NULL, terms.shape[1]
     job.sums, job.n_sums = &sums[0, 0], sums.shape[1]
     for number in range(n_leaves):
-        most_rows = max(most_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
-    job.pitch = min(most_rows, MAX_NUMBERS // (most + STATISTICS + 1))
-    job.size = workspace_size(most, job.pitch)
+        max_rows = max(max_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
+    job.pitch = min(max_rows, MAX_NUMBERS // (max_features + STATISTICS + 1))
+    job.size = workspace_size(max_features, job.pitch)
     job.memory = <float64_t*> malloc(n_threads * job.size * sizeof(float64_t))
     if job.memory == NULL:
-        raise MemoryError(f"no memory for linear models of {most} features")
+        raise MemoryError(f"no memory for linear models of {max_features} features")
     with nogil:
         dynamic_parallel_for(fit_leaf_task, &job, n_leaves, n_threads)
     free(job.memory)

@@ -193,7 +193,7 @@ class OneVsRest(JoinedLosses):
         return (y == part).astype(np.float64)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return p - 1 for the true class and p otherwise, and p (1 - p), both of shape (n_classes, n_rows)."""
+        """Return gradients p - y and hessians p (1 - p) of each class, both of shape (n_classes, n_rows)."""
         share = self.predict(raw.T).T
         return share - (y == np.arange(self.n_outputs)[:, None]), share * (1 - share)
 

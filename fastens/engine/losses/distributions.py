@@ -113,7 +113,7 @@ class Distribution(Loss):
         return self.derivatives(y, raw)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the gradients and the Fisher information, block by block."""
+        """Write the gradients and the Fisher information, both of shape (n_outputs, n_rows), block by block."""
         assert hessians is not None
         for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
@@ -142,7 +142,7 @@ class Distribution(Loss):
         return np.where(width > 0, width, 1.0)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the constants with the highest likelihood, found by Fisher scoring with step halving."""
+        """Return the constants with the highest likelihood, shape (n_outputs,), found by Fisher scoring."""
         values = self._transformed_targets(y)
         mean = weighted_mean(values, sample_weight, self.comm)
         (largest,) = max_floats(self.comm, float(np.abs(values - mean).max(initial=0.0)))
@@ -591,7 +591,7 @@ class Ordinal(Distribution):
         super().__init__()
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the raw predictions whose probabilities are the class priors."""
+        """Return the raw predictions, shape (n_outputs,), whose class probabilities are the class priors."""
         weights = class_weights(y, sample_weight, self.n_outputs + 1, self.comm)
         odds = [sum(weights[k:]) / sum(weights[:k]) for k in range(1, len(weights))]
         gaps = [odds[k - 1] / odds[k] for k in range(1, len(odds))]
@@ -639,7 +639,7 @@ class Ordinal(Distribution):
         return first, second
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log probability of each row's class."""
+        """Return the negative log probability of each row's class, from one array of raw predictions per parameter."""
         return -np.choose(y.astype(np.intp), np.stack(self._log_probabilities(raw)))
 
     def decision(self, raw: Array) -> Array:
@@ -647,7 +647,7 @@ class Ordinal(Distribution):
         return np.column_stack(self._log_probabilities(self._clipped(raw.T)))
 
     def predict(self, raw: Array) -> Array:
-        """Return the class probabilities, (n_rows, n_classes)."""
+        """Return the class probabilities, shape (n_rows, n_classes), for raw predictions (n_rows, n_outputs)."""
         shares = exp(self.decision(raw))
         return shares / shares.sum(axis=1, keepdims=True)
 

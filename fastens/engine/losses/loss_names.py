@@ -78,7 +78,10 @@ class CrossEntropyLambda(CrossEntropy):
 
 
 def loss_of_levels(make_loss: Callable[[float], Loss], name: str, levels: Any) -> Loss:
-    """Return the loss made for one level, or a joint loss for a list of levels, which must ascend (ValueError)."""
+    """Return the loss for one level, or a joint loss for a list of levels; raise ValueError unless they ascend.
+
+    `make_loss` creates the loss of a level, and `name` is the name of the loss in errors.
+    """
     if levels is None or isinstance(levels, float | np.floating):
         return make_loss(validated_level(levels, name))
     if len(levels) == 0 or any(a >= b for a, b in pairwise(levels)):

@@ -42,6 +42,10 @@ def smallest_reaching(comm: Comm, values: Array, weights: Whole, group: NDArray[
         The group of each row.
     needed : float64 array of shape (n_groups,)
         Cumulative weights to reach, positive and at most the total weight of the group.
+
+    Returns
+    -------
+    float64 array of shape (n_groups,)
     """
     keys = ordered_bits(values).view(np.uint64) ^ _SIGN
     prefix = np.zeros(len(needed), dtype=np.uint64)
@@ -329,7 +333,7 @@ class Loss:
         """Raise ValueError if the loss cannot be computed for rows, whose targets may be passed as `y`."""
 
     def magnitude(self, y: Array) -> float:
-        """Return an approximate upper bound of the absolute raw predictions."""
+        """Return an approximate upper bound of the absolute raw predictions for the targets of all ranks."""
         return self.largest_raw or max_floats(self.comm, float(np.abs(y).max(initial=0.0)))[0]
 
     def of_output(self, output: int) -> Loss:
@@ -556,7 +560,7 @@ class Poisson(LogLinkLoss, KernelLoss):
         return stats.poisson(self.predict(raw))
 
     def damped(self, steps: Array) -> Array:
-        """Replace positive Newton steps by log(1 + step), the exact minimum log(sum(y) / sum(exp(raw))) of a leaf."""
+        """Return Newton steps, positive ones replaced by log(1 + step), the exact minimum of a leaf's loss."""
         return np.where(steps > 0, log1p(np.maximum(steps, 0)), steps)
 
 
@@ -573,7 +577,7 @@ class Gamma(LogLinkLoss, KernelLoss):
             raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {low}.")
 
     def damped(self, steps: Array) -> Array:
-        """Replace negative Newton steps by -log(1 - step), the exact minimum of a leaf: log(mean(y exp(-raw)))."""
+        """Return Newton steps, negative ones replaced by -log(1 - step), the exact minimum of a leaf's loss."""
         return np.where(steps < 0, -log1p(np.maximum(-steps, 0)), steps)
 
 
@@ -587,7 +591,7 @@ class _LogLoss(KernelLoss):
     reads_bytes = True
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return p - 1 for the true class and p otherwise, and p (1 - p), times K / (K - 1) for K > 2 classes."""
+        """Return gradients p - y (by class) and hessians p (1 - p), times K / (K - 1) for K > 2 classes."""
         of_classes = LOGIT if self.n_outputs == 1 else SOFTMAX
         share = np.ascontiguousarray(of_classes.inverse(np.ascontiguousarray(raw.T)).T)
         if self.n_outputs == 1:

@@ -81,7 +81,7 @@ cdef inline double discount_sum(const double[::1] discounts, double n_positions)
 cdef Py_ssize_t find_blocks(
     const Document* documents, Py_ssize_t n, const double[::1] discounts, Block* blocks
 ) noexcept nogil:
-    """Write the blocks of n sorted documents, with their positions, weights and discounts; return their number."""
+    """Group n sorted documents of equal score and gain into blocks with positions and discounts; return their count."""
     cdef Py_ssize_t i, n_blocks = 0
     cdef double start = 0
     cdef Block* block = NULL
@@ -146,9 +146,9 @@ cdef inline double metric_change(
 
 
 cdef double add_pair_derivatives(Block* a, Block* b, double change, const Options* options) noexcept nogil:
-    """Add the derivatives of all pairs of a document of `a` and one of `b`, ranked below; return their sum.
+    """Add the derivatives of all pairs of a document of `a` and one of `b`, which ranks below `a`.
 
-    The pairs are weighted by the change of the metric.
+    The pairs are weighted by the change of the metric. The result is the sum of the absolute gradients.
     """
     cdef Block* high = a if a.gain > b.gain else b
     cdef Block* low = b if a.gain > b.gain else a
@@ -169,7 +169,10 @@ cdef double add_pair_derivatives(Block* a, Block* b, double change, const Option
 cdef double add_all_derivatives(
     Block* blocks, Py_ssize_t n_blocks, const double[::1] discounts, const Options* options
 ) noexcept nogil:
-    """Add the derivatives of all pairs with different gains down to the truncation; return the sum of the slopes."""
+    """Add the derivatives of all pairs with different gains, one of them within the truncation.
+
+    The result is the sum of the absolute gradients.
+    """
     cdef Py_ssize_t i, j
     cdef double top, top_discount, change, total = 0
     for i in range(n_blocks):

@@ -344,7 +344,7 @@ class _TimeOrders:
 
 
 def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
-    """Return Breslow's estimate of the discounts hazard at each row's time, for a hazard ratio of 1.
+    """Return Breslow's estimate of the cumulative hazard at each row's time, for a hazard ratio of 1.
 
     Parameters
     ----------
@@ -359,7 +359,7 @@ def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
 
 
 def _cumulative_hazard(order: _TimeOrder, y: Array, risk: Array, weight: Array | None) -> Array:
-    """Return Breslow's discounts hazard at each row's time, shape (n_rows,), from rows in descending time order."""
+    """Return Breslow's cumulative hazard at each row's time, shape (n_rows,), from rows in descending time order."""
     at_risk, out = np.empty(len(y)), np.empty(len(y))
     risk_sums(order.rows, order.time, weight, risk, at_risk)
     risk_sums(order.rows[::-1], order.time[::-1], weight, events(y) / at_risk, out)

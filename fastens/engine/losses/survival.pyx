@@ -158,7 +158,7 @@ cdef Py_ssize_t _select_upper_bounded(const double* y, Py_ssize_t n, int32_t* ro
 
 
 cdef void _evaluate(const Rows* rows, Py_ssize_t start, Py_ssize_t n, double* first, double* second) noexcept nogil:
-    """Write first and second results of `rows.loops` (losses or derivatives) for n rows from index `start` on."""
+    """Write the first and second results of `rows.loops`, derivatives or losses, for n rows from index `start` on."""
     # All rows are first evaluated without their upper bounds in a vectorised loop; the rows with upper bounds are then
     # gathered and evaluated again.
     cdef double[BLOCK] low

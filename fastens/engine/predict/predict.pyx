@@ -199,7 +199,7 @@ cdef void walk_row(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, Scratch* scratch,
     code_t* record
 ) noexcept nogil:
-    """Walk one row through all trees at once; write its leaves, or add the values to its sums if that is NULL."""
+    """Walk one row through all trees at once; write its leaves, or add to its sums if `leaves` is NULL."""
     cdef Codes codes = Codes(scratch.codes, 0, NULL)
     cdef float64_t* out
     cdef int32_t t, first = 0, last = program.n_trees
@@ -224,7 +224,7 @@ cdef void walk_one_by_one(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, Py_ssize_t n_rows,
     Scratch* scratch
 ) noexcept nogil:
-    """Walk each of n_rows rows from `row` on through all trees; write its leaves or add to its sums."""
+    """Walk each of n_rows rows from `row` on through all trees; write leaves, or add to sums if `leaves` is NULL."""
     cdef Py_ssize_t r
     for r in range(row, row + n_rows):
         if program.code_size == 1:
@@ -265,7 +265,7 @@ cdef struct Plan:
 cdef Plan plan_blocks(
     const Program* program, Py_ssize_t n_rows, Py_ssize_t max_rows, bint by_view, Py_ssize_t n_at
 ) noexcept nogil:
-    """Plan blocks of equal size with at most `max_rows` rows, or of SCAN_ROWS rows with views; n_at nodes per row."""
+    """Plan blocks of at most `max_rows` rows, or of SCAN_ROWS rows with views; n_at is the node indices per row."""
     cdef Plan plan
     cdef Py_ssize_t row_bytes = record_size(program) + (n_at + 1) * sizeof(uint32_t)
     plan.by_view, plan.one_by_one = by_view, False

@@ -68,7 +68,7 @@ cdef void compute_parts(
 # ------------------------------------------------------------------------------------------ against training weights
 
 cdef void divide_by_term(const Leaf* leaf, bint by_t) noexcept nogil:
-    """Write the products without a linear term's feature, in lanes that include it, to `divided`; `by_t` times t."""
+    """Write the products without a linear term's feature, in lanes that include it; multiply them by t if `by_t`."""
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* known = stack.path.known + leaf.term_member * SHAPLEY_LANES
     cdef Py_ssize_t q, lane
@@ -314,7 +314,11 @@ cdef void add_row_terms(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern
 cdef void add_term_values(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    """Add the terms' games to the features: A against B with worth `both`, and A with a term's feature, `mixed`."""
+    """Add the values of a leaf's linear terms to its features, for one row against the rows of a pattern.
+
+    `both` is the worth of the game between the features whose tests only the row passes and those that only the pattern
+    passes. `mixed` is the additional worth if the feature of a term, whose tests both pass, comes from the row.
+    """
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef const uint32_t* mask = leaf.masks + row
@@ -341,7 +345,10 @@ cdef void add_term_values(
 cdef void add_term_interactions(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    """Add the halved interaction values of the terms' games to all pairs of features on the path."""
+    """Add the halved interaction values of a leaf's linear terms, for one row against the rows of a pattern.
+
+    `both` and `mixed` are the worths that `add_term_values` describes.
+    """
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef const uint32_t* mask = leaf.masks + row

@@ -270,7 +270,7 @@ cdef struct Splits:
 cdef void _update_row_ranges(
     const Splits* splits, const code_t* codes, const value_t* x, Py_ssize_t stride, float64_t* low, float64_t* high
 ) noexcept nogil:
-    """Update `low` and `high` of each numeric node on a row's path by the row's value of the split feature."""
+    """Raise `low` or lower `high` of the numeric splits on a row's path to the row's value of the split feature."""
     cdef int32_t node = 0, feature
     cdef uint32_t code
     cdef float64_t value
@@ -309,7 +309,7 @@ cdef struct RangeUpdate:
 cdef inline void _update_ranges(
     const RangeUpdate* rows, Py_ssize_t row, const value_t* x, float64_t* low, float64_t* high
 ) noexcept nogil:
-    """Update `low` and `high` by one row with codes of one or two bytes and values `x`."""
+    """Raise `low` or lower `high` by one row, whose record has codes of one or two bytes, and its values `x`."""
     cdef const uint8_t* record = rows.records + row * rows.record_stride
     if rows.code_size == 1:
         _update_row_ranges(&rows.splits, record, x, rows.column_stride, low, high)

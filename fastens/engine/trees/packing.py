@@ -118,7 +118,7 @@ SUMMED = (np.int64, np.float32, np.float64)
 
 
 def pack(trees: Any) -> Arrays:
-    """Return the packed arrays of an ensemble.
+    """Return the packed arrays of an ensemble by name, with the names and dtype kinds of `KINDS`.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def pack(trees: Any) -> Arrays:
 
 
 def unpack(packed: Mapping[str, np.ndarray], binning: Binning) -> Arrays:
-    """Return the arrays of an ensemble from their packed form.
+    """Return the arrays of an ensemble, by name, from their packed form.
 
     Parameters
     ----------

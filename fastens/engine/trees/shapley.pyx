@@ -506,7 +506,7 @@ def edge_shares(
     const int64_t[::1] first_node, const int32_t[::1] left_child, const int32_t[::1] feature,
     const float64_t[::1] weight,
 ):
-    """Return by node the share and position of the edge above it and the features on its path; and the depth.
+    """Return share and position of the edge above each node, number of features on its path, and its depth.
 
     The share is the fraction of the training weight that passes all tests of the edge's feature up to this node. The
     position is the index of the feature among the features of the path, in the order of their first tests. All arrays

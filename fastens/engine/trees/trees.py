@@ -525,7 +525,7 @@ def _make_sets_contiguous(arrays: dict[str, np.ndarray], binning: Binning) -> No
 
 
 def renumbered(feature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns that nodes split on, at least one, and the features reindexed to these columns."""
+    """Return the sorted columns that nodes split on, at least one, and the features reindexed to these columns."""
     columns = np.unique(feature[feature >= 0])
     columns = (columns if len(columns) else np.zeros(1)).astype(np.int32)
     return columns, np.where(feature < 0, -1, np.searchsorted(columns, feature)).astype(np.int32)
@@ -584,7 +584,7 @@ class TreeStore:
         self.n_trees = 0
 
     def add(self, number: int, tree: Tree) -> None:
-        """Add a tree; it becomes part of the ensemble when all trees with lower numbers have been added."""
+        """Add tree `number`; it joins the ensemble when all trees with lower numbers have been added. Thread-safe."""
         with self._lock:
             self._early[number] = tree
             while self.n_trees in self._early:
@@ -679,7 +679,7 @@ class _GrowableArray:
 
 
 def _layout(part: Arrays) -> tuple[Any, ...]:
-    """Return the layout of counts and weights: stored for all nodes, for leaves only, or not at all."""
+    """Return a key of how counts and weights are stored: for all nodes, leaves or not at all, and with which dtype."""
     n_nodes = len(part["value"])
     stored = (len(part["n_samples"]) == n_nodes, len(part["weight"]) == n_nodes, len(part["weight"]) == 0)
     return (*stored, part["weight"].dtype.kind, part["wide"].tobytes())
