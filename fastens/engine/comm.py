@@ -386,7 +386,7 @@ class _Member(Comm):
         self._pool.reduce(self._index, "max", arrays)
 
     def allgather(self, value: Any) -> list[Any]:
-        """Raise NotImplementedError, because only numbers are reduced together."""
+        """Raise NotImplementedError, because concurrent functions can exchange only sums and maxima."""
         raise NotImplementedError("functions that run side by side can exchange only sums and maxima")
 
 

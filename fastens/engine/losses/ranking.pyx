@@ -72,7 +72,7 @@ cdef int compare_documents(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline double discount_sum(const double[::1] discounts, double n_positions) noexcept nogil:
-    """Return the sum of the first `n_positions` discounts, possibly a fraction, from cumulative discounts."""
+    """Return the sum of the first `n_positions` (may be fractional) discounts, from the table of cumulative sums."""
     cdef Py_ssize_t last = discounts.shape[0] - 2
     cdef Py_ssize_t whole = last if n_positions >= last else <Py_ssize_t> floor(n_positions)
     return discounts[whole] + (n_positions - whole) * (discounts[whole + 1] - discounts[whole])

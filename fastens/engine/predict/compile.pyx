@@ -35,7 +35,7 @@ cdef struct Arrays:
 
 
 cdef inline bint is_shifted(const Arrays* a, int64_t node) noexcept nogil:
-    """Return True if a node sends missing values right and some others left, so that it reads codes minus one."""
+    """Return True if a node reads codes minus one, because missing values (code 0) go right and other values left."""
     return a.category_set[node] < 0 and not a.missing_left[node] and a.bin_threshold[node] > 0
 
 
@@ -73,7 +73,7 @@ cdef void assign_views(Program* program, const Arrays* a, int32_t* column_of) no
 cdef inline int32_t node_view(
     const Program* program, const Arrays* a, int64_t node, const int32_t* column_of
 ) noexcept nogil:
-    """Return the index of the view that a node reads; 0 for leaves."""
+    """Return the index of the view (a feature's codes, or these minus one) that a node reads; 0 for leaves."""
     cdef Column column
     if a.left_child[node] == 0:
         return 0
@@ -528,7 +528,7 @@ cdef Py_ssize_t record_size(const Program* program) noexcept nogil:
 cdef void fill_records(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t* records
 ) noexcept nogil:
-    """Write the codes of n_rows rows, from `row` on, to records that hold all views of a row."""
+    """Write the codes of n_rows rows, from `row` on, to records: one per row, with the codes of all views."""
     cdef Py_ssize_t n, r, c, start = 0, stride = record_size(program) // <Py_ssize_t> sizeof(code_t)
     cdef code_t codes[BIN_ROWS]
     cdef code_t* record

@@ -34,7 +34,7 @@ cdef extern from "engine/trees/shapley.h" nogil:
 
 
 cdef void prepare_leaf(Leaf* leaf) noexcept nogil:
-    """Prepare what all games of a leaf share: the background patterns, or the quadrature and factors of its path."""
+    """Prepare what a leaf's Shapley values share: background patterns, or quadrature points and path factors."""
     cdef const Rows* rows = leaf.walk.rows
     cdef LeafPath* path = &leaf.walk.stack.path
     cdef int32_t n_points = max((leaf.n + 1) // 2, 1)
@@ -79,7 +79,7 @@ cdef void divide_by_term(const Leaf* leaf, bint by_t) noexcept nogil:
 
 
 cdef void collect_parts(const Leaf* leaf, float64_t* parts) noexcept nogil:
-    """Write the value of each feature of the path for each lane to `parts`, shape (leaf.n, SHAPLEY_LANES)."""
+    """Write the path-dependent Shapley value of each path feature per unit of leaf value, (leaf.n, SHAPLEY_LANES)."""
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* products = stack.products if leaf.term < 0 else stack.divided
     cdef int32_t i, q, lane
@@ -130,7 +130,10 @@ cdef void collect_pairs(const Leaf* leaf, float64_t* parts) noexcept nogil:
 cdef void compute_parts_against_rows(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts
 ) noexcept nogil:
-    """Write the values of features, or pairs, for SHAPLEY_LANES masks, summed over the background patterns."""
+    """Write the Shapley values of the path's features, or pairs, per unit of leaf value, against background rows.
+
+    Values are written for SHAPLEY_LANES masks and summed over the patterns of background rows.
+    """
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
     cdef Background background = Background(
@@ -152,7 +155,7 @@ cdef void compute_parts_against_rows(
 
 
 cdef void find_patterns(Leaf* leaf) noexcept nogil:
-    """Group the background rows with equal masks into patterns, in order of first occurrence, and sort these."""
+    """Group background rows that pass the tests of equal sets of the path's features into patterns, and sort these."""
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
@@ -186,7 +189,7 @@ cdef void find_patterns(Leaf* leaf) noexcept nogil:
 
 
 cdef void sort_patterns(const Leaf* leaf) noexcept nogil:
-    """Sort the patterns by their number of missing features, and list these features of each pattern."""
+    """Sort patterns by the number of path features whose tests they do not pass, and list these features of each."""
     cdef Stack* stack = leaf.walk.stack
     cdef int32_t* first = stack.first_lacking
     cdef int32_t* lacking = stack.lacking
@@ -391,12 +394,12 @@ cdef inline int32_t mask_side(const uint32_t* others, const uint32_t* own, Py_ss
 
 
 cdef inline bint has_bit(const uint32_t* mask, Py_ssize_t stride, int32_t j) noexcept nogil:
-    """Return bit j of a mask, whose words are `stride` apart."""
+    """Return True if bit j of a mask, whose words are `stride` apart, is set."""
     return (mask[j // MASK_BITS * stride] >> (j % MASK_BITS)) & 1
 
 
 cdef inline void add_result(const Leaf* leaf, Py_ssize_t row, int64_t offset, float64_t part) noexcept nogil:
-    """Add a value to a row's result at an offset, for the output of the tree."""
+    """Add `part` to the result of a row at the offset of a column or pair, for the output of the tree."""
     cdef const Rows* rows = leaf.walk.rows
     leaf.walk.stack.phi[leaf.walk.output * rows.n_results * rows.chunk + offset + row] += part
 

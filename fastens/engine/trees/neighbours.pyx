@@ -39,7 +39,7 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 cdef inline void gather_members(
     const Leaves* leaves, const int32_t* leaf_of_tree, bint normalise, Gathered* gathered
 ) noexcept nogil:
-    """Sum the weights of each member over a row's leaves, whose weights first sum to 1 if `normalise` is True."""
+    """Sum each member's weights over a row's leaves, after scaling each leaf's weights to sum to 1 if `normalise`."""
     cdef Py_ssize_t t
     cdef int64_t e, first, last
     cdef uint32_t member

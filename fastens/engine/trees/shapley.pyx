@@ -52,7 +52,7 @@ cdef enum:
 cdef inline void mark_rows(
     const EdgeTest* test, const code_t* codes, Py_ssize_t n, const uint32_t* above, uint32_t* masks
 ) noexcept nogil:
-    """Write each row's mask after a numeric split: the mask `above` with the bit of the test set or cleared."""
+    """Write each row's mask of passed features: `above`, with the bit of the split's feature updated by the test."""
     if code_t is uint8_t:
         mark_bytes(test, codes, n, above, masks)
     else:
@@ -63,7 +63,7 @@ cdef inline void mark_rows_by_set(
     const EdgeTest* test, const uint32_t* words, const code_t* codes, Py_ssize_t n, const uint32_t* above,
     uint32_t* masks,
 ) noexcept nogil:
-    """Write each row's mask after a categorical split, whose left codes are the bit set `words`."""
+    """Write each row's mask of passed features after a categorical split, whose left codes are the set `words`."""
     cdef Py_ssize_t i
     cdef uint32_t passes, bit = <uint32_t>1 << test.bit
     for i in range(n):
@@ -72,7 +72,7 @@ cdef inline void mark_rows_by_set(
 
 
 cdef void enter_node(const Walk* walk, int32_t depth, const code_t* codes, const code_t* background) noexcept nogil:
-    """Move to the node at `depth` from its parent: write the masks there, and its feature's column and share."""
+    """Follow the edge to the node at `depth`: write rows' masks of passed features, and the edge's column and share."""
     cdef const Trees* trees = walk.rows.trees
     cdef Stack* stack = walk.stack
     cdef int64_t node = walk.first + stack.node[depth], parent = walk.first + stack.node[depth - 1]
@@ -187,7 +187,10 @@ cdef bint find_deviations(Leaf* leaf) noexcept nogil:
 
 
 cdef void add_leaf(const Leaf* leaf) noexcept nogil:
-    """Add one game of a leaf to the results, once per distinct mask if masks repeat, otherwise row by row."""
+    """Add the Shapley values of a leaf's value, or of its linear term `leaf.term`, to the results of all rows.
+
+    Values are computed once per distinct mask if masks repeat, otherwise for each row.
+    """
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef Py_ssize_t n_masks = find_masks(leaf), i
@@ -210,7 +213,7 @@ cdef void add_leaf(const Leaf* leaf) noexcept nogil:
 
 
 cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
-    """Write the distinct masks of the rows; return their number, or 0 if there are almost as many as rows."""
+    """Write the distinct masks of passed features of the rows; return their number, or 0 if few rows share masks."""
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef Py_ssize_t n = 0, i
@@ -236,7 +239,7 @@ cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
 
 
 cdef void add_row_parts(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
-    """Add the parts of SHAPLEY_LANES rows from index `s` on, times value or deviation, to each output."""
+    """Add the Shapley values of SHAPLEY_LANES rows from index `s` on, times leaf value or deviation, to each output."""
     cdef const Walk* walk = leaf.walk
     cdef const Trees* trees = walk.rows.trees
     cdef const float64_t* value = trees.value + leaf.node * trees.n_values
@@ -251,7 +254,7 @@ cdef void add_row_parts(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
 
 
 cdef void add_parts_from_table(const Leaf* leaf) noexcept nogil:
-    """Add the parts of all rows, looked up by mask, times value or deviation, to each output."""
+    """Add the Shapley values of all rows, looked up by mask, times leaf value or deviation, to each output."""
     cdef const Walk* walk = leaf.walk
     cdef const Trees* trees = walk.rows.trees
     cdef const float64_t* value = trees.value + leaf.node * trees.n_values
