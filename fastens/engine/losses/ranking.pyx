@@ -122,7 +122,7 @@ cdef double precision_sum(const Block* block, double n, bint swaps_up, const dou
 
 
 cdef void sum_precisions_above(Block* blocks, Py_ssize_t n_blocks, const double[::1] discounts) noexcept nogil:
-    """Write each block's total weight and sum of 1 / position over the relevant documents above it."""
+    """Write to each block the total weight and the sum of 1 / position of the relevant documents above it."""
     cdef Py_ssize_t i
     cdef double above = 0, precisions = 0
     for i in range(n_blocks):

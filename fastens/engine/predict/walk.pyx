@@ -174,7 +174,7 @@ cdef struct Changed:
 
 
 cdef void _add_row_changes(const Changed* query, Py_ssize_t i, int64_t* seen, code_t code_type) noexcept nogil:
-    """Add one row's changes of a tree's values, for each column on its path taken from another row.
+    """Add to `query.out`, for each column on a row's path, the change of a tree's value if it comes from another row.
 
     `i` is the index of the row within the query, and `code_type` only selects the type of codes.
     """

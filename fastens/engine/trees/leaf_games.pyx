@@ -51,7 +51,10 @@ cdef void prepare_leaf(Leaf* leaf) noexcept nogil:
 cdef void compute_parts(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts
 ) noexcept nogil:
-    """Write the values of features, or pairs, for SHAPLEY_LANES masks; `row` is their first row if masks are rows'."""
+    """Write the Shapley values of the path's features, or pairs, per unit of leaf value for SHAPLEY_LANES masks.
+
+    Bit i of a mask is set if a row passes all tests of the i-th feature. `row` is the first row of masks of rows.
+    """
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
     if rows.n_background:
