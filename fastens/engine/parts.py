@@ -128,7 +128,7 @@ class SelectedRows(RowSource):
                 yield self._take(part, self._rows[first:last] - start)
 
     def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
-        """Return rows of a part by their indices in the part."""
+        """Return the rows of a part with these indices, which are relative to the part."""
         return part[rows]
 
     def release(self, n_passes: int) -> None:

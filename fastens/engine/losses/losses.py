@@ -91,7 +91,10 @@ def leaf_quantiles(
 def _clipped_means(
     comm: Comm, differences: Array, weights: Whole, leaf: NDArray[np.intp], totals_and_limit: tuple[Whole, float]
 ) -> Array:
-    """Return each leaf's weighted mean difference over all ranks, clipped to the limit; `totals` are leaf weights."""
+    """Return the weighted mean of the clipped differences in each leaf, over all ranks, shape (n_leaves,).
+
+    Differences are clipped to [-limit, limit]; `totals_and_limit` holds the total weight of each leaf and the limit.
+    """
     totals, limit = totals_and_limit
     whole = np.rint(np.clip(differences, -limit, limit) * (_FIXED_ONE / limit)).astype(np.int64)
     high, low = weights * (whole >> _LIMB), weights * (whole & _MASK)
