@@ -79,11 +79,11 @@ class RowSource:
         raise NotImplementedError
 
     def has_codes_of(self, binning: Any) -> bool:
-        """Return True if the table contains the bin codes of this binning."""
+        """Return True if the table contains the bin codes of this binning, so that its rows need not be binned."""
         return False
 
     def learned(self, max_bins: int | NDArray[Any]) -> Any:
-        """Return the binning of the table's bin codes if it has at most `max_bins` bins, or None."""
+        """Return the binning of the table's bin codes, or None without codes; raise ValueError for another max_bins."""
         return None
 
     def hashes(self) -> Any:
@@ -310,7 +310,7 @@ def with_codes_of(X: Any, binning: Any) -> Any:
 
 
 def stored_binning(X: Any, max_bins: int | NDArray[Any]) -> Any:
-    """Return the binning that a table of bin codes brings along, or None if bins have to be learned."""
+    """Return the binning that a table of bin codes brings along, or None; raise ValueError if it has other max_bins."""
     return X.learned(max_bins) if isinstance(X, RowSource) else None
 
 

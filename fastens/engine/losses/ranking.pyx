@@ -335,7 +335,7 @@ cdef class Ranker:
     cdef void write_derivatives(
         self, Py_ssize_t query, Py_ssize_t n_blocks, double scale, float32_t* gradients, float32_t* hessians
     ) noexcept nogil:
-        """Write each block's derivatives, times `scale`, to its documents' rows in proportion to their weights."""
+        """Write each block's derivatives, times `scale` and per unit of weight, to the rows of its documents."""
         cdef int64_t first = self.starts[query], i = 0
         cdef const Document* documents = (<const Document*> &self.document_buffer[0]) + first
         cdef const Block* blocks = (<const Block*> &self.block_buffer[0]) + first

@@ -100,7 +100,9 @@ def test_ordered_classes_are_a_cumulative_link_model(rng):
     for k in range(5):
         first, second = loss.derivatives(np.full(300, float(k)), raw)
         expected += probability[:, k] * first**2
-        np.testing.assert_allclose(loss._compute_row_losses(np.full(300, float(k)), raw), -np.log(probability[:, k]), rtol=1e-9)
+        np.testing.assert_allclose(
+            loss._compute_row_losses(np.full(300, float(k)), raw), -np.log(probability[:, k]), rtol=1e-9
+        )
     np.testing.assert_allclose(second, expected, rtol=1e-9)
     far = np.array([[30.0, -30.0], [-7.0, 4.0], [-7.0, 4.0], [-7.0, 4.0]])
     for k in range(5):
