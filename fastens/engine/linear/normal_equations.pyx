@@ -107,7 +107,7 @@ cdef void set_workspace(Leaf* leaf, float64_t* memory, Py_ssize_t max_features) 
 cdef void read_block(
     const Values* X, const Data* data, const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns
 ) noexcept nogil:
-    """Copy the features' values, gradients, hessians and copies of n rows to the leaf's `columns`, row by row."""
+    """Copy the features' values, gradients, hessians and copies of n rows to `columns`, one column after another."""
     cdef Py_ssize_t i, j, pitch = leaf.pitch
     cdef float64_t* of_gradients = columns + leaf.k * pitch
     for j in range(leaf.k):
