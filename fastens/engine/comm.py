@@ -42,14 +42,17 @@ class Comm:
     sums_travel: bool = False
 
     def allreduce_sum(self, *arrays: NDArray[np.int64]) -> None:
-        """Sum arrays over all ranks in place (allreduce)."""
+        """Replace arrays by their elementwise sums over all ranks, in place."""
 
     def begin_allreduce_sum(self, *arrays: NDArray[np.int64]) -> Callable[[], None]:
-        """Start a sum over all ranks and return a function that waits for it; call the functions in order."""
+        """Start to sum arrays over all ranks in place; return a function that waits for the sums.
+
+        The functions of several sums must be called in the order in which the sums were started.
+        """
         return partial(self.allreduce_sum, *arrays)
 
     def allreduce_max(self, *arrays: NDArray[np.int64]) -> None:
-        """Replace arrays by their elementwise maxima over all ranks."""
+        """Replace arrays by their elementwise maxima over all ranks, in place."""
 
     def allgather(self, value: Any) -> list[Any]:
         """Return the values of all ranks, ordered by rank (allgather). Values can be any picklable objects."""
@@ -68,7 +71,7 @@ LOCAL = Comm()
 
 
 def sum_over(comm: Comm, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sums of an array over all ranks; the array may be overwritten."""
+    """Return the elementwise sums of an array over all ranks; the array may be overwritten."""
     comm.allreduce_sum(numbers)
     return numbers
 
@@ -126,7 +129,7 @@ def widest_ranges(comm: Comm, low: NDArray[np.float64], high: NDArray[np.float64
 
 
 def is_any(comm: Comm, answer: bool) -> bool:
-    """Return True if the argument is true on any rank."""
+    """Return True if `answer` is True on any rank."""
     if comm.size == 1:
         return answer
     votes = np.array([answer], dtype=np.int64)
@@ -141,7 +144,9 @@ def first_row(comm: Comm, n_rows: int) -> tuple[int, int]:
 
 
 def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Return the local indices, sorted, of the rows that rank 0 selects by their indices in the whole table.
+    """Return this rank's share of row selections of rank 0, as sorted local indices.
+
+    Rank 0 passes indices in the whole table, one array per selection; `n_rows` is the number of this rank's rows.
 
     Examples
     --------
@@ -155,7 +160,7 @@ def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArra
 
 
 def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
-    """Return the arrays of all ranks, concatenated; None stays None and must be None on every rank."""
+    """Return the arrays of all ranks, concatenated in rank order; None stays None and must be None on every rank."""
     if comm.size == 1:
         return list(arrays)
     parts = zip(*comm.allgather(list(arrays)), strict=True)
@@ -163,7 +168,9 @@ def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
 
 
 def of_whole(comm: Comm, function: Callable[..., Any], *arrays: Any) -> Any:
-    """Return this rank's part of a function of whole-table arrays, whose last axis must be the rows.
+    """Apply a function to the arrays of all ranks and return this rank's rows of the result.
+
+    The last axis of the arrays and of the result must be the rows.
 
     Examples
     --------
@@ -215,7 +222,9 @@ def chain_reduce(comm: Comm, state: T, change: Callable[[T], T]) -> T:
 
 
 def counted(comm: Comm, sums: NDArray[Any], add: Callable[[Any], None]) -> Any:
-    """Add the rows of all ranks to `sums`, initially 0, and return the totals; floats are added in table order.
+    """Let each rank add its rows to `sums`, initially 0, and return the totals over all ranks.
+
+    Integers are summed over ranks at the end. Floats are added rank after rank, in table order.
 
     Examples
     --------
@@ -243,13 +252,13 @@ def ordered_bits(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def floats_of_bits(keys: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Invert `ordered_bits`."""
+    """Return the floats that `ordered_bits` maps to these integers."""
     return np.where(keys < 0, keys ^ _MAGNITUDE, keys).view(np.float64)
 
 
 _Result = TypeVar("_Result")
 # Seconds between two checks for KeyboardInterrupt.
-_LOOK_EVERY = 0.1
+_CHECK_INTERVAL = 0.1
 
 
 class CommPool:
@@ -281,22 +290,23 @@ class CommPool:
         self._results: dict[int, Any] = {}
 
     def run(self, function: Callable[[Comm, Any], _Result], arguments: Sequence[Any]) -> list[_Result]:
-        """Return the results of the function for each argument; each call gets its own communicator."""
+        """Return the results of the function for each argument; each call gets a communicator and its argument."""
         self._n_running = len(arguments)
         with ThreadPool(max(len(arguments), 1), is_concurrent=True) as threads:
             try:
-                futures = [threads.submit(self._run_one, function, index, of) for index, of in enumerate(arguments)]
+                futures = [threads.submit(self._run_task, function, index, of) for index, of in enumerate(arguments)]
                 while not all(future.done() for future in futures):
                     with self._changed:
-                        self._changed.wait(_LOOK_EVERY)
+                        self._changed.wait(_CHECK_INTERVAL)
             except BaseException as error:
                 self._fail(error)
                 raise
         if self._error is not None:
-            raise self._taken_error()
+            raise self._pop_error()
         return [self._results[index] for index in range(len(arguments))]
 
-    def _run_one(self, function: Callable[[Comm, Any], Any], index: int, argument: Any) -> None:
+    def _run_task(self, function: Callable[[Comm, Any], Any], index: int, argument: Any) -> None:
+        """Run the function for one argument, store its result or error, and reduce if all others wait."""
         with self._may_work:
             try:
                 self._results[index] = function(_Member(self, index), argument)
@@ -309,21 +319,25 @@ class CommPool:
                     self._changed.notify_all()
 
     def _fail(self, error: BaseException) -> None:
+        """Store the first error and wake all waiting functions, which raise it."""
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
 
-    def _taken_error(self) -> BaseException:
-        """Return the first error and forget it: keeping it would create a reference cycle through its traceback."""
+    def _pop_error(self) -> BaseException:
+        """Return the first error and drop it, because keeping it would create a reference cycle by its traceback."""
         error, self._error = self._error, None
         assert error is not None
         return error
 
-    def reduce(self, index: int, kind: str, arrays: Sequence[NDArray[np.int64]]) -> None:
-        """Wait until all other running functions wait as well, then reduce the arrays of all of them together."""
+    def reduce(self, index: int, operation: str, arrays: Sequence[NDArray[np.int64]]) -> None:
+        """Wait until all running functions wait, then reduce all of their arrays together, in place.
+
+        `index` is the index of the calling function, and `operation` is "sum" or "max".
+        """
         with self._changed:
             n_rounds = self._n_rounds
-            self._waiting[index] = kind, arrays
+            self._waiting[index] = operation, arrays
             self._reduce_if_all_wait()
             self._may_work.release()
             while self._n_rounds == n_rounds and self._error is None:
@@ -333,19 +347,20 @@ class CommPool:
             raise self._error
 
     def _reduce_if_all_wait(self) -> None:
+        """Reduce the arrays of all waiting functions, in place, if no function that still runs does anything else."""
         if self._error is not None or not self._waiting or len(self._waiting) < self._n_running:
             return
         try:
-            for kind, reduce in (("max", self.comm.allreduce_max), ("sum", self.comm.allreduce_sum)):
+            for operation, reduce in (("max", self.comm.allreduce_max), ("sum", self.comm.allreduce_sum)):
                 requests = [
-                    self._waiting[index][1] for index in sorted(self._waiting) if self._waiting[index][0] == kind
+                    self._waiting[index][1] for index in sorted(self._waiting) if self._waiting[index][0] == operation
                 ]
-                arrays = [array for of_one in requests for array in of_one]
+                arrays = [array for request in requests for array in request]
                 if arrays:
-                    together = np.concatenate([array.ravel() for array in arrays])
-                    reduce(together)
+                    combined = np.concatenate([array.ravel() for array in arrays])
+                    reduce(combined)
                     for array, part in zip(
-                        arrays, np.split(together, np.cumsum([a.size for a in arrays])), strict=False
+                        arrays, np.split(combined, np.cumsum([a.size for a in arrays])), strict=False
                     ):
                         array[...] = part.reshape(array.shape)
         except BaseException as error:
@@ -363,19 +378,19 @@ class _Member(Comm):
         self._pool, self._index = pool, index
 
     def allreduce_sum(self, *arrays: NDArray[np.int64]) -> None:
-        """Sum arrays over all ranks in place."""
+        """Replace arrays by their sums over all ranks in place, together with the sums of the other functions."""
         self._pool.reduce(self._index, "sum", arrays)
 
     def allreduce_max(self, *arrays: NDArray[np.int64]) -> None:
-        """Replace arrays by their elementwise maxima over all ranks."""
+        """Replace arrays by their maxima over all ranks in place, together with the maxima of the other functions."""
         self._pool.reduce(self._index, "max", arrays)
 
     def allgather(self, value: Any) -> list[Any]:
-        """Raise NotImplementedError, because only numbers are reduced together."""
+        """Raise NotImplementedError, because concurrent functions can exchange only sums and maxima."""
         raise NotImplementedError("functions that run side by side can exchange only sums and maxima")
 
 
-_NOT_COUNTED = {"n_threads", "owner"}
+_IGNORED_ARGUMENTS = {"n_threads", "owner"}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -405,10 +420,11 @@ def shared_work() -> Iterator[None]:
 
 
 def shared(function: Function) -> Function:
-    """Decorate a function whose result depends only on its arguments and is never modified by its callers.
+    """Decorate a function so that its results are cached inside `shared_work`.
 
-    Short arguments are compared by value; tables and other objects are compared by identity. The arguments `n_threads`
-    and `owner` (used only in error messages) are not part of the key.
+    The result must depend only on the arguments, and callers must not modify it. Short arguments are compared by value;
+    tables and other objects are compared by identity. The arguments `n_threads` and `owner` (used only in error
+    messages) are not part of the key.
     """
 
     @functools.wraps(function)
@@ -416,8 +432,8 @@ def shared(function: Function) -> Function:
         if _state.made is None:
             return function(*args, **kwargs)
         arguments = dict(zip(function.__code__.co_varnames, args, strict=False)) | kwargs
-        counted = sorted(arguments.keys() - _NOT_COUNTED)
-        key = (function.__qualname__, *((name, _key(arguments[name])) for name in counted))
+        counted = sorted(arguments.keys() - _IGNORED_ARGUMENTS)
+        key = (function.__qualname__, *((name, _argument_key(arguments[name])) for name in counted))
         if key not in _state.made:
             # The arguments are kept with the result, so that their ids cannot be reused by other objects.
             _state.made[key] = (function(*args, **kwargs), (args, kwargs))
@@ -426,11 +442,12 @@ def shared(function: Function) -> Function:
     return wrapper  # type: ignore[return-value]
 
 
-def _key(value: Any) -> Hashable:
+def _argument_key(value: Any) -> Hashable:
+    """Return a hashable key of an argument: by value for short arguments and 1-D arrays, otherwise by identity."""
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return (value.dtype.str, hashlib.blake2b(value.tobytes()).digest())
     if value is None or isinstance(value, bool | int | float | str):
         return (type(value), value)
     if isinstance(value, tuple):
-        return tuple(map(_key, value))
+        return tuple(map(_argument_key, value))
     return id(value)

@@ -19,7 +19,8 @@ cdef extern from "engine/elementary.h" nogil:
 ctypedef void (*Loop)(const double* x, Py_ssize_t n, double* out) noexcept nogil
 
 
-cdef _each(Loop loop, x, out=None):
+cdef _apply(Loop loop, x, out=None):
+    """Apply a loop to all elements of x; return a float64 array like x or `out`, or a scalar if x is one."""
     values = np.ascontiguousarray(x, dtype=np.float64)
     result = np.empty_like(values) if out is None else out
     cdef const double[::1] flat = values.reshape(-1)
@@ -32,37 +33,37 @@ cdef _each(Loop loop, x, out=None):
 
 def exp(x, out=None):
     """Return e to the power of each element; `out` must be C-contiguous and may be x itself."""
-    return _each(exps, x, out)
+    return _apply(exps, x, out)
 
 
 def log(x):
     """Return the natural logarithm of each element; -inf for 0 and NaN for negative numbers."""
-    return _each(logs, x)
+    return _apply(logs, x)
 
 
 def log1p(x):
     """Return log(1 + x) of each element."""
-    return _each(log1ps, x)
+    return _apply(log1ps, x)
 
 
 def log2(x):
     """Return the base-2 logarithm of each element; exact integers for powers of 2."""
-    return _each(log2s, x)
+    return _apply(log2s, x)
 
 
 def gammaln(x):
     """Return log(gamma(x)) of each positive element; exactly 0 for 1 and 2."""
-    return _each(lgammas, x)
+    return _apply(lgammas, x)
 
 
 def digamma(x):
     """Return the derivative of log(gamma(x)) of each positive element; NaN for others."""
-    return _each(digammas, x)
+    return _apply(digammas, x)
 
 
 def trigamma(x):
     """Return the second derivative of log(gamma(x)) of each positive element; NaN for others."""
-    return _each(trigammas, x)
+    return _apply(trigammas, x)
 
 
 def betaln(a, b):
@@ -94,8 +95,8 @@ def logaddexp(x, y):
     """Return log(exp(x) + exp(y)) for each pair of elements."""
     largest = np.maximum(x, y)
     with np.errstate(invalid="ignore"):
-        found = largest + log1p(exp(np.minimum(x, y) - largest))
-    return np.where(np.isinf(largest), largest, found)[()]
+        result = largest + log1p(exp(np.minimum(x, y) - largest))
+    return np.where(np.isinf(largest), largest, result)[()]
 
 
 def logsumexp(x, axis=None):

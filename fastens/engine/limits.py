@@ -32,10 +32,10 @@ def check_shape(X: Any, comm: Comm = LOCAL) -> None:
     check_count("X", "columns", X.shape[1], advice="Select some of them, or hash them to fewer columns.")
 
 
-def check_count(name: str, what: str, n: int, most: int = MAX_INT32, *, advice: str) -> None:
-    """Raise ValueError if there are more items than kernels can index."""
-    if n > most:
-        raise ValueError(f"{name} must have at most {most:,} {what}; got {n:,}. {advice}")
+def check_count(name: str, what: str, n: int, max_count: int = MAX_INT32, *, advice: str) -> None:
+    """Raise ValueError with the text `advice` if `name` has more items of the kind `what` than `max_count`."""
+    if n > max_count:
+        raise ValueError(f"{name} must have at most {max_count:,} {what}; got {n:,}. {advice}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +92,13 @@ class Limits:
 
     def check_nodes(self, n_rows: int) -> None:
         """Raise ValueError if a tree on `n_rows` rows might have more nodes than 32-bit indices can address."""
-        most = (MAX_INT32 + 1) // 2
+        max_leaves = (MAX_INT32 + 1) // 2
         n_leaves = min(
             n_rows // max(1, self.min_samples_leaf),
             n_rows if self.max_leaf_nodes is None else self.max_leaf_nodes,
             n_rows if self.max_depth is None else 2 ** min(self.max_depth, 62),
         )
-        check_count("A tree", "leaves", n_leaves, most, advice="Lower max_leaf_nodes or raise min_samples_leaf.")
+        check_count("A tree", "leaves", n_leaves, max_leaves, advice="Lower max_leaf_nodes or raise min_samples_leaf.")
 
     @cached_property
     def group_masks(self) -> NDArray[np.uint64]:

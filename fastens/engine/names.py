@@ -60,6 +60,7 @@ def plain_name(label: Any) -> Name:
 
 
 def _other_name(label: Any) -> Name:
+    """Return the normalized column name of a label that is not a string, a number, a tuple or None."""
     kind = type(label).__name__
     if isinstance(label, np.datetime64 | np.timedelta64) and not np.isnat(label):
         exact = label.astype(f"{label.dtype.kind}8[us]")
@@ -95,7 +96,7 @@ def plain_names(labels: Iterable[Any]) -> list[Any]:
 
 
 def same_names(name: Any) -> ValueError:
-    """Return the error for duplicate column names."""
+    """Return the ValueError to raise if several columns have this name."""
     return ValueError(f"X must have unique column names; got {name!r} more than once.")
 
 
@@ -110,12 +111,12 @@ def are_positions(names: Sequence[Any] | None) -> bool:
 
 
 def have_numbers(names: Sequence[Any] | None) -> bool:
-    """Return True if any column name is a number, so that integers refer to names rather than positions."""
+    """Return True if any column name is a number, so that integers refer to names instead of positions."""
     return names is not None and any(isinstance(name, bool | int | float) for name in names)
 
 
 def texts_of(names: Sequence[Any] | None) -> list[str] | None:
-    """Return the names as distinct strings for display and export, or None if they are only positions."""
+    """Return the names as distinct strings for display and export; None if there are no names, or only 0, 1, 2, ..."""
     if names is None or are_positions(names):
         return None
     texts = list(map(str, names))
@@ -128,13 +129,14 @@ def is_label(value: Any) -> bool:
 
 
 def to_state(names: Sequence[Any] | None) -> list[Any] | None:
-    """Return the names as JSON-serializable values."""
-    return None if names is None else [_state_of(name) for name in names]
+    """Return the column names as JSON-serializable values, from which `from_state` restores them."""
+    return None if names is None else [_name_to_state(name) for name in names]
 
 
-def _state_of(name: Any) -> Any:
+def _name_to_state(name: Any) -> Any:
+    """Return a column name as a JSON-serializable value."""
     if isinstance(name, tuple):
-        return {"tuple": [_state_of(part) for part in name]}
+        return {"tuple": [_name_to_state(part) for part in name]}
     return {"kind": name.kind, "text": name.text} if isinstance(name, OtherName) else name
 
 
@@ -144,18 +146,19 @@ def from_state(state: Any) -> list[Any] | None:
         return None
     if not isinstance(state, list):
         raise ValueError("the names of the columns are malformed")
-    names = [_name_of(part) for part in state]
+    names = [_name_from_state(part) for part in state]
     if len(set(names)) < len(names):
         raise ValueError("the names of the columns are not distinct")
     return names
 
 
-def _name_of(state: Any, depth: int = 0) -> Any:
+def _name_from_state(state: Any, depth: int = 0) -> Any:
+    """Return the column name for a JSON value, nested up to depth 8; raise ValueError if it is malformed."""
     if state is None or isinstance(state, str | bool | int) or (isinstance(state, float) and math.isfinite(state)):
         return state
     if isinstance(state, dict) and depth < 8:
         if state.keys() == {"tuple"} and isinstance(state["tuple"], list):
-            return tuple(_name_of(part, depth + 1) for part in state["tuple"])
+            return tuple(_name_from_state(part, depth + 1) for part in state["tuple"])
         if state.keys() == {"kind", "text"} and all(isinstance(part, str) for part in state.values()):
             return OtherName(state["kind"], state["text"])
     raise ValueError("the names of the columns are malformed")

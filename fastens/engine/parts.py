@@ -70,35 +70,35 @@ class RowSource:
         )
 
     def _like(self, source: Any) -> None:
-        """Copy the attributes of the table that this one is derived from."""
+        """Copy the storage, the memory limits and the kind of parts from the source that this one is derived from."""
         for name in ("allocator", "limits", "kind", "value_bytes"):
             setattr(self, name, getattr(source, name, getattr(self, name)))
 
     def parts(self) -> Iterator[Any]:
-        """Yield the rows part by part; every call yields the same parts."""
+        """Yield consecutive blocks of rows of any size, as arrays or tables; every call yields the same blocks."""
         raise NotImplementedError
 
     def has_codes_of(self, binning: Any) -> bool:
-        """Return True if the table contains the bin codes of this binning."""
+        """Return True if the table contains the bin codes of this binning, so that its rows need not be binned."""
         return False
 
     def learned(self, max_bins: int | NDArray[Any]) -> Any:
-        """Return the binning of the table's bin codes, or None."""
+        """Return the binning of the table's bin codes, or None without codes; raise ValueError for another max_bins."""
         return None
 
     def hashes(self) -> Any:
-        """Return the hashes of the rows' values if they are stored, or None."""
+        """Return the hash of each row's values, shape (n_rows,), if hashes are stored, or None."""
         return None
 
     def _check_values(self, what: str) -> None:
-        """Raise ValueError if the rows cannot be read by `what`, because they are bin codes instead of values."""
+        """Raise ValueError naming the reader `what` if the rows are bin codes instead of values."""
 
     def values(self) -> NDArray[np.floating]:
         """Return all rows as one array."""
         return _joined_parts(self)
 
     def release(self, n_passes: int) -> None:
-        """Free the memory of rows as the last of `n_passes` passes reads them, if the source alone holds them."""
+        """Free rows while the last of `n_passes` passes reads them, if no one else holds their memory."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -128,10 +128,11 @@ class SelectedRows(RowSource):
                 yield self._take(part, self._rows[first:last] - start)
 
     def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
+        """Return the rows of a part with these indices, which are relative to the part."""
         return part[rows]
 
     def release(self, n_passes: int) -> None:
-        """Release all rows of the source, selected or not."""
+        """Free all rows of the source, selected or not, while the last of `n_passes` passes reads them."""
         self._source.release(n_passes)
 
 
@@ -147,14 +148,14 @@ class MappedRows(RowSource):
         self._like(source)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
-        """Yield the transformed parts."""
+        """Yield the transformed parts; row sources and sparse matrices that the function returns are read in parts."""
         for start, part in parts_of(self._source):
             transformed = self._function(start, part)
             is_read = isinstance(transformed, RowSource) or scipy.sparse.issparse(transformed)
             yield from (block for _, block in parts_of(transformed)) if is_read else (transformed,)
 
     def release(self, n_passes: int) -> None:
-        """Release the rows of the source."""
+        """Free rows of the source while the last of `n_passes` passes reads them."""
         release(self._source, n_passes)
 
 
@@ -194,7 +195,7 @@ class ConvertedRows(RowSource):
 
     @classmethod
     def of_array(cls, array: NDArray[Any]) -> ConvertedRows:
-        """Return the rows of a numeric array of any dtype."""
+        """Create a source of the rows of a numeric array of any dtype."""
         return cls(lambda rows, columns: array[:, columns][rows].astype(np.float64), array.shape)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
@@ -205,7 +206,7 @@ class ConvertedRows(RowSource):
     def blocks(self, n_rows: int) -> Iterator[tuple[int, NDArray[np.floating]]]:
         """Yield blocks of `n_rows` rows, each with the index of its first row."""
         for start in range(0, len(self), n_rows):
-            yield start, self._read(self._places(slice(start, min(start + n_rows, len(self)))), slice(None))
+            yield start, self._read(self._source_rows(slice(start, min(start + n_rows, len(self)))), slice(None))
 
     def whole(self) -> NDArray[np.floating]:
         """Return all rows as one array, in float32 if the conversion is lossless."""
@@ -224,24 +225,25 @@ class ConvertedRows(RowSource):
         """Return all rows as one array."""
         return self.whole()
 
-    def columns(self, chosen: Any) -> NDArray[np.floating]:
-        """Return the selected columns as an array of shape (n_columns, n_rows)."""
-        return self._read(self._places(slice(0, len(self))), chosen).T
+    def columns(self, indices: Any) -> NDArray[np.floating]:
+        """Return the columns with these indices as an array of shape (n_columns, n_rows)."""
+        return self._read(self._source_rows(slice(0, len(self))), indices).T
 
     def __getitem__(self, rows: Any) -> ConvertedRows:
         """Return a subset of the rows, selected by indices, a mask or a slice."""
         if isinstance(rows, slice) or np.asarray(rows).dtype.kind == "b":
             rows = np.arange(len(self))[rows]
-        selected = ConvertedRows(self._read, self.shape, self._places(np.asarray(rows, dtype=np.intp)))
+        selected = ConvertedRows(self._read, self.shape, self._source_rows(np.asarray(rows, dtype=np.intp)))
         selected._like(self)
         return selected
 
-    def _places(self, rows: Any) -> Any:
+    def _source_rows(self, rows: Any) -> Any:
+        """Return the indices that `read` needs for row indices, or a slice of rows, of this source."""
         return rows if self._rows is None else self._rows[rows]
 
 
 def in_blocks(rows: ConvertedRows) -> Any:
-    """Return a small table as one array; larger tables are returned unchanged and converted block by block."""
+    """Return a small table as one float array; larger tables are returned as they are, to be converted in blocks."""
     return rows if rows.shape[0] * rows.shape[1] > CONVERTED_BLOCK else in_memory(rows)
 
 
@@ -262,7 +264,7 @@ def parts_of(X: Any) -> Iterator[tuple[int, Any]]:
 
 
 def origin(X: Any) -> Any:
-    """Return the source that a row source selects or transforms rows of; other tables are returned unchanged."""
+    """Return the source that selections and transformations of rows start from; other tables are returned unchanged."""
     return origin(X._source) if isinstance(X, SelectedRows | MappedRows) else X
 
 
@@ -273,6 +275,7 @@ def release(X: Any, n_passes: int = 1) -> None:
 
 
 def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:
+    """Yield dense float blocks of a CSR matrix."""
     is_float = X.dtype in FLOATS
     step = max(1, (_BLOCK if is_float else CONVERTED_BLOCK) // max(1, X.shape[1]))
     for start in range(0, X.shape[0], step):
@@ -280,7 +283,7 @@ def _dense_parts(X: scipy.sparse.csr_matrix) -> Iterator[np.ndarray]:
 
 
 def _as_array(rows: Any) -> NDArray[np.floating]:
-    """Return rows of an array or a CSR matrix as a dense float array."""
+    """Return rows of a float array or a CSR matrix as a dense float array."""
     if isinstance(rows, np.ndarray):
         return as_floats(rows)
     return type(rows)((as_floats(rows.data), rows.indices, rows.indptr), shape=rows.shape).toarray()
@@ -302,24 +305,24 @@ def is_coded(X: Any) -> bool:
 
 
 def with_codes_of(X: Any, binning: Any) -> Any:
-    """Return the table if it contains the bin codes of this binning, or None if its rows have to be binned."""
+    """Return X if it holds the bin codes of this binning, or None if its rows have to be binned."""
     return X if isinstance(X, RowSource) and X.has_codes_of(binning) else None
 
 
 def stored_binning(X: Any, max_bins: int | NDArray[Any]) -> Any:
-    """Return the binning that a table brings along, or None if bins have to be learned."""
+    """Return the binning that a table of bin codes brings along, or None; raise ValueError if it has other max_bins."""
     return X.learned(max_bins) if isinstance(X, RowSource) else None
 
 
-def with_limits(taken: Any, X: Any) -> Any:
-    """Return rows of a table, which keep its memory limits."""
+def with_limits(rows: Any, X: Any) -> Any:
+    """Return `rows` after giving them the memory limits of the table X, if it has limits."""
     if (limits := getattr(X, "limits", None)) is not None:
-        taken.limits = limits
-    return taken
+        rows.limits = limits
+    return rows
 
 
 def own_parts(X: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the parts of a row source, each with the index of its first row; a sparse matrix stays sparse."""
+    """Yield the parts of a row source, each with the index of its first row; a sparse matrix is one sparse part."""
     return iter([(0, X)]) if stored_values(X) is not None else parts_of(X)
 
 
@@ -368,12 +371,12 @@ def _regrouped(X: RowSource, block_rows: int) -> Iterator[tuple[int, NDArray[np.
 
 
 def column_of(X: Any, index: int) -> NDArray[np.floating]:
-    """Return one column of a row source as a contiguous array."""
+    """Return column `index` of a row source as a contiguous array, shape (n_rows,)."""
     return np.ascontiguousarray(map_parts(lambda part: part[:, index], X))
 
 
 def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
-    """Return a row source in which one column is replaced."""
+    """Return a row source in which column `index` is replaced by `values`, shape (n_rows,)."""
 
     def change(start: int, part: NDArray[np.floating]) -> NDArray[np.floating]:
         changed = part.copy()
@@ -384,11 +387,12 @@ def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
 
 
 def as_array(X: Any) -> NDArray[np.floating]:
-    """Return all rows as one array, because linear leaves access rows in any order."""
+    """Return all rows of a row source as one dense float array, which linear leaves need for random access."""
     return X.values() if isinstance(X, RowSource) else X if isinstance(X, np.ndarray) else _joined_parts(X)
 
 
 def _joined_parts(X: Any) -> NDArray[np.floating]:
+    """Return all rows of a row source as one dense float array."""
     return np.concatenate([part for _, part in parts_of(X)] or [np.empty(X.shape)])
 
 

@@ -23,30 +23,31 @@ cdef class Exchange:
 
 
 cdef bint sum_over(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n) noexcept nogil:
-    """Sum arrays of n numbers each over the workers, in place; return False on failure. n = 0 sends nothing."""
+    """Sum n_arrays arrays of n numbers each over the workers in place, unless n is 0; return False on failure."""
     return ranks == NULL or n == 0 or _reduce(ranks, arrays, n_arrays, n, 1, SUM)
 
 
 cdef bint begin_sum_of_rows(
     Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width
 ) noexcept nogil:
-    """Begin an asynchronous sum of arrays of n rows, whose columns hold numbers of similar magnitude."""
+    """Begin to sum arrays of n rows and `width` columns over the workers in place; return False on failure."""
     return _reduce(ranks, arrays, n_arrays, n, width, BEGIN_SUM)
 
 
 cdef bint finish_sum(Ranks* ranks) noexcept nogil:
-    """Wait for the oldest pending sum; return False on failure."""
+    """Wait for the oldest sum that was begun; return False on failure."""
     return _reduce(ranks, NULL, 0, 0, 1, FINISH_SUM)
 
 
 cdef bint max_over(Ranks* ranks, int64_t* numbers, Py_ssize_t n) noexcept nogil:
-    """Replace numbers by their maxima over the workers; return False on failure."""
+    """Replace n numbers by their maxima over the workers; return False on failure."""
     return ranks == NULL or _reduce(ranks, &numbers, 1, n, 1, MAX)
 
 
 cdef bint _reduce(
-    Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width, Reduction what
+    Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width, Reduction reduction
 ) noexcept with gil:
+    """Run a reduction of arrays of shape (n, width) with the Python communicator; return False on failure."""
     cdef Exchange exchange = <Exchange>ranks.exchange
     cdef int64_t[::1] view
     cdef int32_t i
@@ -57,11 +58,11 @@ cdef bint _reduce(
         for i in range(n_arrays):
             view = <int64_t[:n * width]>arrays[i]
             views.append(np.asarray(view).reshape(n, width) if width > 1 else np.asarray(view))
-        if what == MAX:
+        if reduction == MAX:
             exchange.comm.allreduce_max(*views)
-        elif what == SUM:
+        elif reduction == SUM:
             exchange.comm.allreduce_sum(*views)
-        elif what == BEGIN_SUM:
+        elif reduction == BEGIN_SUM:
             exchange.begun.append(exchange.comm.begin_allreduce_sum(*views))
         else:
             exchange.begun.popleft()()

@@ -77,32 +77,32 @@ cdef struct WorkerSlot:
     uint8_t apart[CACHE_LINES]
 
 
-cdef WorkerSlot seats[MAX_THREADS]
+cdef WorkerSlot slots[MAX_THREADS]
 cdef int64_t alone_until = 0        # time until which helpers are not used
 cdef int64_t alone_for = 0          # length of the last such period; reset once a helper is useful
 # Time that leads worked together with helpers, minus WORK_PER_WAIT times the time that they waited.
-cdef int64_t work_beside = 0
+cdef int64_t work_with_helpers = 0
 
 
 # The helper ------------------------------------------------
 
-cdef void _help(void* place) noexcept nogil:
-    """Run offered parts forever."""
-    cdef WorkerSlot* seat = <WorkerSlot*>place
+cdef void _run_helper(void* slot_pointer) noexcept nogil:
+    """Run parts that leads offer in this helper's slot, forever; the function of a helper's thread."""
+    cdef WorkerSlot* slot = <WorkerSlot*>slot_pointer
     while True:
-        if change_word(&seat.state, OFFERED, TAKEN):
-            if not _take_part(seat):
-                _sleep(seat)
-        elif not changes_within(&seat.state, load_word(&seat.state), AWAKE):
-            _sleep(seat)
+        if change_word(&slot.state, OFFERED, TAKEN):
+            if not _take_part(slot):
+                _sleep(slot)
+        elif not changes_within(&slot.state, load_word(&slot.state), AWAKE):
+            _sleep(slot)
 
 
-cdef bint _take_part(WorkerSlot* seat) noexcept nogil:
-    """Run the offered part; return False if this was useless because the waiting lead has the same core."""
-    cdef bint is_apart = seat.core < 0 or seat.core != core_at_hand()
-    seat.work(seat.job, seat.part, seat.n_parts)
-    if swap_word(&seat.state, DONE) == AWAITED:
-        PyThread_release_lock(seat.answer)
+cdef bint _take_part(WorkerSlot* slot) noexcept nogil:
+    """Run the offered part; return False if the helper shares a core with its lead, which makes it useless."""
+    cdef bint is_apart = slot.core < 0 or slot.core != core_at_hand()
+    slot.work(slot.job, slot.part, slot.n_parts)
+    if swap_word(&slot.state, DONE) == AWAITED:
+        PyThread_release_lock(slot.answer)
     if not is_apart:
         _work_alone(0)
     elif load_time(&alone_for) > 0:
@@ -110,29 +110,29 @@ cdef bint _take_part(WorkerSlot* seat) noexcept nogil:
     return is_apart
 
 
-cdef void _sleep(WorkerSlot* seat) noexcept nogil:
-    """Sleep until woken, unless an offer arrived before the lead could see that this thread sleeps."""
-    swap_word(&seat.is_asleep, True)
-    if load_word(&seat.state) != OFFERED or not change_word(&seat.is_asleep, True, False):
-        PyThread_acquire_lock(seat.call, 1)
+cdef void _sleep(WorkerSlot* slot) noexcept nogil:
+    """Sleep until a lead wakes this helper, unless an offer arrived before leads could see that it sleeps."""
+    swap_word(&slot.is_asleep, True)
+    if load_word(&slot.state) != OFFERED or not change_word(&slot.is_asleep, True, False):
+        PyThread_acquire_lock(slot.call, 1)
 
 
 # The lead ------------------------------------------------
 
 cdef void parallel_for(Part work, void* job, int32_t n_parts) noexcept nogil:
-    """Run all parts of a job. The lead runs the first one, unstarted ones, and those past MAX_THREADS."""
+    """Run `work` for all parts of a job; the lead runs the first one, unstarted ones, and those past MAX_THREADS."""
     cdef int32_t first = 0
     while first < n_parts - 1 and nanoseconds() < load_time(&alone_until):
         work(job, first, n_parts)
         first += 1
     if first < n_parts - 1:
-        _share(work, job, first, n_parts)
+        _run_with_helpers(work, job, first, n_parts)
     elif n_parts > 0:
         work(job, first, n_parts)
 
 
-cdef void _share(Part work, void* job, int32_t first, int32_t n_parts) noexcept nogil:
-    """Run the parts from `first` on, which is the lead's own."""
+cdef void _run_with_helpers(Part work, void* job, int32_t first, int32_t n_parts) noexcept nogil:
+    """Run the parts from `first` on: `first` in this thread, others in helpers or, if these are late, here."""
     cdef WorkerSlot* helpers[MAX_THREADS]
     cdef int32_t t, n_helpers = min(n_parts, <int32_t>MAX_THREADS)
     cdef int64_t end, begin = nanoseconds()
@@ -159,64 +159,66 @@ cdef void _share(Part work, void* job, int32_t first, int32_t n_parts) noexcept 
         return
     for t in range(first + 1, n_helpers):
         if helpers[t] != NULL:
-            _await(helpers[t])
+            _await_done(helpers[t])
     _update_backoff(end - begin, nanoseconds() - end)
 
 
 cdef WorkerSlot* _claim(int32_t t) noexcept nogil:
-    """Claim a free helper, preferably the t-th, whose cache holds the t-th part; return NULL if there is none."""
-    cdef WorkerSlot* seat
+    """Return the slot of a free helper, preferably the t-th, whose cache holds the t-th part; NULL if there is none."""
+    cdef WorkerSlot* slot
     cdef int32_t i
     for i in range(t, MAX_THREADS):
-        seat = &seats[i]
-        if change_word(&seat.state, IDLE, CLAIMED):
-            return seat
-        if change_word(&seat.state, VACANT, CLAIMED):
-            if _start(seat):
-                return seat
-            store_word(&seat.state, DENIED)
-        if load_word(&seat.state) == DENIED:
+        slot = &slots[i]
+        if change_word(&slot.state, IDLE, CLAIMED):
+            return slot
+        if change_word(&slot.state, VACANT, CLAIMED):
+            if _start_helper(slot):
+                return slot
+            store_word(&slot.state, DENIED)
+        if load_word(&slot.state) == DENIED:
             return NULL
     return NULL
 
 
-cdef bint _start(WorkerSlot* seat) noexcept nogil:
-    if seat.call == NULL:
-        seat.call, seat.answer = PyThread_allocate_lock(), PyThread_allocate_lock()
-    if seat.call == NULL or seat.answer == NULL:
+cdef bint _start_helper(WorkerSlot* slot) noexcept nogil:
+    """Start the thread of a slot; return False if the system refuses."""
+    if slot.call == NULL:
+        slot.call, slot.answer = PyThread_allocate_lock(), PyThread_allocate_lock()
+    if slot.call == NULL or slot.answer == NULL:
         return False
-    PyThread_acquire_lock(seat.call, 1)
-    PyThread_acquire_lock(seat.answer, 1)
-    return PyThread_start_new_thread(_help, seat) != PYTHREAD_INVALID_THREAD_ID
+    PyThread_acquire_lock(slot.call, 1)
+    PyThread_acquire_lock(slot.answer, 1)
+    return PyThread_start_new_thread(_run_helper, slot) != PYTHREAD_INVALID_THREAD_ID
 
 
-cdef inline void _offer(WorkerSlot* seat, Part work, void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    seat.work, seat.job, seat.part, seat.n_parts, seat.core = work, job, part, n_parts, core_at_hand()
-    swap_word(&seat.state, OFFERED)
-    if change_word(&seat.is_asleep, True, False):
-        PyThread_release_lock(seat.call)
+cdef inline void _offer(WorkerSlot* slot, Part work, void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Offer a part to a claimed helper, and wake it if it sleeps."""
+    slot.work, slot.job, slot.part, slot.n_parts, slot.core = work, job, part, n_parts, core_at_hand()
+    swap_word(&slot.state, OFFERED)
+    if change_word(&slot.is_asleep, True, False):
+        PyThread_release_lock(slot.call)
 
 
-cdef inline void _await(WorkerSlot* seat) noexcept nogil:
-    """Wait until the part is done: spin for a moment, then sleep, so that the helper may use this core."""
-    if not changes_within(&seat.state, TAKEN, SPIN_NS) and change_word(&seat.state, TAKEN, AWAITED):
-        PyThread_acquire_lock(seat.answer, 1)
-    store_word(&seat.state, IDLE)
+cdef inline void _await_done(WorkerSlot* slot) noexcept nogil:
+    """Wait until the helper's part is done: spin for a moment, then sleep, so that the helper may use this core."""
+    if not changes_within(&slot.state, TAKEN, SPIN_NS) and change_word(&slot.state, TAKEN, AWAITED):
+        PyThread_acquire_lock(slot.answer, 1)
+    store_word(&slot.state, IDLE)
 
 
 cdef inline void _update_backoff(int64_t worked, int64_t waited) noexcept nogil:
-    """Stop using helpers for a while if waits were so long that helpers must have been preempted repeatedly."""
-    cdef int64_t rest = load_time(&work_beside) + worked
+    """Stop using helpers for a while if waits, compared with work, show that they are preempted repeatedly."""
+    cdef int64_t rest = load_time(&work_with_helpers) + worked
     if waited > SPIN_NS and 2 * waited > worked:
         rest -= WORK_PER_WAIT * waited
         if rest < 0:
             _work_alone(-rest)
-    store_time(&work_beside, min(max(rest, <int64_t>0), <int64_t>MAX_SOLO_NS))
+    store_time(&work_with_helpers, min(max(rest, <int64_t>0), <int64_t>MAX_SOLO_NS))
 
 
-cdef void _work_alone(int64_t least) noexcept nogil:
-    """Stop using helpers for at least this time: they only take cores from other work, or from their lead."""
-    cdef int64_t time = min(max(2 * load_time(&alone_for), max(least, <int64_t>MIN_SOLO_NS)), <int64_t>MAX_SOLO_NS)
+cdef void _work_alone(int64_t min_time) noexcept nogil:
+    """Stop using helpers for at least `min_time` ns, twice as long as the last time."""
+    cdef int64_t time = min(max(2 * load_time(&alone_for), max(min_time, <int64_t>MIN_SOLO_NS)), <int64_t>MAX_SOLO_NS)
     store_time(&alone_for, time)
     store_time(&alone_until, nanoseconds() + time)
 
@@ -251,10 +253,11 @@ cdef void dynamic_parallel_for(Piece work, void* job, Py_ssize_t n_pieces, int32
     pieces.work, pieces.job, pieces.first, pieces.n = work, job, n_done, n_pieces - n_done
     for t in range(n_threads):
         pieces.taken[t] = 0
-    parallel_for(_do_pieces, &pieces, n_threads)
+    parallel_for(_process_pieces, &pieces, n_threads)
 
 
-cdef void _do_pieces(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+cdef void _process_pieces(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Run pieces of this thread's share, then pieces of other threads' shares that have not been started."""
     cdef Pieces* pieces = <Pieces*>job
     cdef int32_t k, owner
     cdef Py_ssize_t piece, end
@@ -276,16 +279,16 @@ cdef struct Run:
 cdef int parallel_for_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
     """Run pieces as in `dynamic_parallel_for`, for many rows; after Ctrl-C, raise with some of the pieces done."""
     cdef Run run = Run(work, job, 0)
-    cdef Py_ssize_t least = max(n_threads, 1)
-    cdef Py_ssize_t n = least
+    cdef Py_ssize_t min_pieces = max(n_threads, 1)
+    cdef Py_ssize_t n = min_pieces
     cdef int64_t begin, end, looked = nanoseconds()
     while run.first < n_pieces:
         n = min(n, n_pieces - run.first)
         begin = nanoseconds()
-        dynamic_parallel_for(_do_of_run, &run, n, n_threads)
+        dynamic_parallel_for(_process_run_piece, &run, n, n_threads)
         end = nanoseconds()
         run.first += n
-        n = max(least, n * min(SIGNAL_CHECK_NS // max(end - begin, <int64_t>1), <int64_t>MAX_STEP_GROWTH))
+        n = max(min_pieces, n * min(SIGNAL_CHECK_NS // max(end - begin, <int64_t>1), <int64_t>MAX_STEP_GROWTH))
         if end - looked > SIGNAL_CHECK_NS // 2:
             with gil:
                 PyErr_CheckSignals()
@@ -293,13 +296,14 @@ cdef int parallel_for_until_interrupted(Piece work, void* job, Py_ssize_t n_piec
     return 0
 
 
-cdef void _do_of_run(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+cdef void _process_run_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Run one piece of the current run of `parallel_for_until_interrupted`."""
     cdef const Run* run = <const Run*>job
     run.work(run.job, run.first + piece, thread)
 
 
 def forget_helpers():
     """Reset the pool in a forked child, which has none of its parent's threads."""
-    memset(seats, 0, sizeof(seats))
+    memset(slots, 0, sizeof(slots))
     store_time(&alone_until, 0)
-    store_time(&work_beside, 0)
+    store_time(&work_with_helpers, 0)

@@ -56,7 +56,7 @@ def _cpu_count() -> int:
 
 
 def thread_limit() -> int | None:
-    """Return the lowest active limit of `limited_threads`, which new Python threads do not inherit, or None."""
+    """Return the active limit of `limited_threads` in this thread, or None. New Python threads do not inherit it."""
     return _limit.n_threads
 
 
@@ -67,6 +67,7 @@ def _openmp_runtimes() -> list[Any]:
 
 
 def _default_n_threads() -> int:
+    """Return the number of threads for `n_jobs=None`: by OMP_NUM_THREADS, OpenMP limits and physical cores."""
     limits = [runtime.num_threads for runtime in _openmp_runtimes()]
     if limits and os.environ.get("OMP_NUM_THREADS"):
         return min(limits)
@@ -131,7 +132,7 @@ class ThreadPool(ThreadPoolExecutor):
         self._is_concurrent = is_concurrent
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run a function in another thread with a copy of the current context, for example of NumPy's error state."""
+        """Run a function in another thread with a copy of the current context; return the future of its result."""
         try:
             return super().submit(copy_context().run, function, *args, **kwargs)
         except RuntimeError as error:
@@ -163,25 +164,25 @@ def in_threads(function: Callable[[Any], None], items: Sequence[Any], n_threads:
     try:
         with suppress(RuntimeError):
             while len(others) < n_others:
-                others.append(pool.submit(_do_items, function, waiting, errors))
-        _do_items(function, waiting, errors)
+                others.append(pool.submit(_run_items, function, waiting, errors))
+        _run_items(function, waiting, errors)
         wait(others)
     finally:
         waiting.clear()
         pool.shutdown(wait=False)
     if errors:
-        raise _taken_from(errors)
+        raise _pop_first_error(errors)
 
 
-def _taken_from(errors: dict[int, Exception]) -> Exception:
-    """Return the first error and clear the dict: keeping it would create a reference cycle through its traceback."""
+def _pop_first_error(errors: dict[int, Exception]) -> Exception:
+    """Return the error of the first item and clear the dict, to avoid a reference cycle by the traceback."""
     first = errors[min(errors)]
     errors.clear()
     return first
 
 
-def _do_items(function: Callable[[Any], None], waiting: deque[tuple[int, Any]], errors: dict[int, Exception]) -> None:
-    """Process waiting items in one thread until none are left or one call fails."""
+def _run_items(function: Callable[[Any], None], waiting: deque[tuple[int, Any]], errors: dict[int, Exception]) -> None:
+    """Call the function for waiting (index, item) pairs until none are left or a call fails; store errors by index."""
     while waiting:
         try:
             index, item = waiting.popleft()
@@ -210,5 +211,5 @@ class cached_property(functools.cached_property[T]):  # noqa: N801
         if instance is None:
             return self
         assert self.attrname is not None
-        kept = instance.__dict__
-        return kept[self.attrname] if self.attrname in kept else kept.setdefault(self.attrname, self.func(instance))
+        memo = instance.__dict__
+        return memo[self.attrname] if self.attrname in memo else memo.setdefault(self.attrname, self.func(instance))

@@ -29,7 +29,7 @@ _SAFE = 1 - 2.0**-30
 
 
 def lines_within_limits(
-    tree: Tree, linear: LinearLeafTerms, monotone: NDArray[np.int8] | None, most: float
+    tree: Tree, linear: LinearLeafTerms, monotone: NDArray[np.int8] | None, max_value: float
 ) -> LinearLeafTerms:
     """Return models whose slopes are shrunk leaf by leaf until their predictions respect the bounds of the leaf.
 
@@ -44,10 +44,10 @@ def lines_within_limits(
         Linear models of its leaves, whose slopes must have the signs of `monotone`.
     monotone : int8 array of shape (n_features,) or None
         1, -1 or 0 for each feature. If None, there are no constraints.
-    most : float
+    max_value : float
         Maximum absolute value of a prediction.
     """
-    lower, upper = bounds_of_nodes(tree, monotone, most)
+    lower, upper = bounds_of_nodes(tree, monotone, max_value)
     value, n_nodes = tree.value[:, 0], linear.n_nodes
     ends = np.stack([linear.slopes * linear.lower, linear.slopes * linear.upper]) - linear.at_means
     rise, fall = (np.bincount(linear.nodes, way, n_nodes) for way in (ends.max(axis=0), -ends.min(axis=0)))
@@ -60,18 +60,18 @@ def lines_within_limits(
     return linear.of_terms(flatter.nodes, flatter.features, terms, n_nodes)
 
 
-def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, most: float) -> tuple[Array, Array]:
-    """Return the bounds of each node's predictions.
+def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, max_value: float) -> tuple[Array, Array]:
+    """Return the lower and upper bounds of each node's predictions, both of shape (n_nodes,).
 
     The bounds at a split on a constrained feature are the midpoint between the leaf values of both sides.
 
     Parameters
     ----------
-    tree, monotone, most
+    tree, monotone, max_value
         See `lines_within_limits`.
     """
     smallest, largest = tree.value[:, 0].copy(), tree.value[:, 0].copy()
-    lower, upper = np.full(tree.n_nodes, -most), np.full(tree.n_nodes, most)
+    lower, upper = np.full(tree.n_nodes, -max_value), np.full(tree.n_nodes, max_value)
     if monotone is None:
         return lower, upper
     inner = np.flatnonzero(tree.left_child).tolist()
@@ -89,9 +89,10 @@ def bounds_of_nodes(tree: Tree, monotone: NDArray[np.int8] | None, most: float) 
 
 
 def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: int) -> None:
-    """Replace `LeafPaths.sums`, as written by a stage of `fit_leaves`, by the values for the rows of all ranks.
+    """Replace `LeafPaths.sums` by the values for the rows of all ranks, in place, after a stage of `fit_leaves`.
 
-    `n_features` is the number of features of each leaf.
+    `n_features` is the number of features of each leaf. Stage 0 has measured ranges and weights, and stage 1 has summed
+    the normal equations.
     """
     n_columns = int(n_features.max(initial=0)) + 2  # features, gradients and hessians
     ranges, weight, equations = np.split(sums, [2 * n_columns, 2 * n_columns + 1], axis=1)
@@ -106,11 +107,14 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
         bounds = (np.maximum(np.abs(low), np.abs(high)), hessian)
         parts = np.split(equations, [n_columns - 1], axis=1)
         for part, bound in zip(parts, bounds, strict=True):
-            _reduce_exactly(comm, part, weight[:, 0], bound)
+            _sum_over_ranks(comm, part, weight[:, 0], bound)
 
 
-def _reduce_exactly(comm: Comm, sums: Array, weight: Array, bound: Array) -> None:
-    """Add sums over ranks exactly; the kernel has rounded their terms to multiples of a power of two for this bound."""
+def _sum_over_ranks(comm: Comm, sums: Array, weight: Array, bound: Array) -> None:
+    """Sum `sums`, one row per leaf, over ranks in place and exactly.
+
+    The kernel has rounded their terms to multiples of a power of two, which follows from `weight` and `bound`.
+    """
     largest = np.where(np.isfinite(bound), bound, 0.0) * weight
     exponent = (N_SUM_BITS - np.frexp(largest)[1])[:, None]
     whole = np.rint(np.ldexp(sums, exponent)).astype(np.int64)
@@ -173,9 +177,9 @@ class LinearLeafTerms:
     def of_terms(
         cls, node: NDArray[np.intp], features: NDArray[np.int32], terms: Array, n_nodes: int
     ) -> LinearLeafTerms:
-        """Create models from terms in any order: their nodes, their features, and four rows for the other arrays.
+        """Create models from terms in any order; `terms` holds slopes, lower, upper and at_means, (4, n_terms).
 
-        Terms with slope 0 are dropped.
+        `node` and `features` hold the node and the feature of each term. Terms with slope 0 are dropped.
         """
         chosen = np.flatnonzero(terms[0])
         chosen = chosen[np.argsort(node[chosen], kind="stable")]
@@ -206,14 +210,14 @@ class LinearLeafTerms:
         return cls(np.append(0, np.cumsum(counts)).astype(np.int64), **joined)
 
     def part(self, first: int, last: int) -> LinearLeafTerms:
-        """Return the models of a range of nodes."""
+        """Return the models of the nodes first to last - 1."""
         terms = slice(self.starts[first], self.starts[last])
         starts = self.starts[first : last + 1] - self.starts[first]
         rests = None if self.rests is None else self.rests[first:last]
         return LinearLeafTerms(starts, **{name: getattr(self, name)[terms] for name in _OF_TERMS}, rests=rests)
 
     def times(self, factor: Array) -> LinearLeafTerms:
-        """Return the models with the terms of each node multiplied by a factor."""
+        """Return the models with the terms of each node multiplied by its factor, shape (n_nodes,)."""
         of_terms = factor[self.nodes]
         rests = None if self.rests is None else self.rests * factor
         return replace(self, slopes=self.slopes * of_terms, at_means=self.at_means * of_terms, rests=rests)
@@ -233,17 +237,17 @@ class LinearLeafTerms:
         return self.of_terms(pairs[0], pairs[1].astype(np.int32), terms, self.n_nodes)
 
     def intercepts(self, value: Array) -> Array:
-        """Return the intercepts of nodes with these values, that is, the linear models at features of 0."""
+        """Return the predictions of nodes, with the values `value`, at features of 0; both have shape (n_nodes,)."""
         reckoned = value - np.bincount(self.nodes, self.at_means, self.n_nodes)
         return reckoned if self.rests is None else reckoned + self.rests
 
     def with_intercepts(self, value: Array, intercepts: Array) -> LinearLeafTerms:
-        """Return the models with exactly these intercepts for nodes with these values."""
+        """Return the models with exactly these intercepts for nodes with the values `value`, both (n_nodes,)."""
         rests = intercepts - self.intercepts(value)
         return replace(self, rests=rests) if rests.any() else self
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as arrays whose names have a prefix."""
+        """Return the fields as a dict of arrays; keys are the field names with `PREFIX`."""
         arrays = {PREFIX + name: getattr(self, name) for name in DTYPES}
         return arrays if self.rests is None else arrays | {_RESTS: self.rests}
 
@@ -327,7 +331,7 @@ class LinearEnsemble(TreeEnsemble):
         return cls(TreeEnsemble.from_trees(trees, *others), LinearLeafTerms.join([tree.linear for tree in trees]))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as a few arrays."""
+        """Return the packed trees, the binning and the linear models as arrays by name."""
         return super().to_arrays() | self.linear.to_arrays()
 
     @classmethod
@@ -338,7 +342,7 @@ class LinearEnsemble(TreeEnsemble):
         return cls(trees, LinearLeafTerms.from_arrays(arrays, len(trees.value), trees.binning.is_categorical))
 
     def with_values(self, value: np.ndarray) -> LinearEnsemble:
-        """Return these trees with other node values."""
+        """Return these trees with other node values, shape (n_nodes, 1)."""
         return LinearEnsemble(super().with_values(value), self.linear)
 
     def with_unseen_on_average(self) -> LinearEnsemble:
@@ -353,19 +357,19 @@ class LinearEnsemble(TreeEnsemble):
         return [LinearTree(**vars(tree), linear=self.linear.part(*map(int, nodes))) for tree, nodes in trees]
 
     def predict_raw(self, X: np.ndarray, n_threads: int = 1, n_trees: int | None = None) -> np.ndarray:
-        """Return the raw predictions; see `TreeEnsemble.predict_raw`."""
+        """Return the raw predictions of the first n_trees trees (default: all), shape (n_rows, n_outputs)."""
         n_trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
         raw = np.tile(self.baseline, (X.shape[0], 1))
         for first in range(0, X.shape[0], _BLOCK):
             block = slice(first, first + _BLOCK)
-            leaves = self._leaves(X[block], n_threads, n_trees)
+            leaves = self._leaf_nodes(X[block], n_threads, n_trees)
             offsets_and_outputs = self.node_offsets[:n_trees], self.tree_output[:n_trees]
             n_enough = threads_for(leaves.size * _PER_LEAF, n_threads, _GRAIN)
             add_linear(self, X[block], leaves, offsets_and_outputs, raw[block], n_enough)
         return raw
 
     @cached_property
-    def _numbered(self) -> TreeEnsemble:
+    def _node_number_trees(self) -> TreeEnsemble:
         """Trees with node indices as values and one output per tree, which is the fastest way to find leaves."""
         n_nodes = np.diff(self.node_offsets)
         number = np.arange(len(self.value)) - np.repeat(self.node_offsets[:-1], n_nodes)
@@ -373,9 +377,9 @@ class LinearEnsemble(TreeEnsemble):
         arrays |= {"value": number[:, None], "tree_output": np.arange(self.n_trees), "baseline": np.zeros(self.n_trees)}
         return TreeEnsemble(self.binning, **arrays)
 
-    def _leaves(self, X: np.ndarray, n_threads: int, n_trees: int) -> NDArray[np.int32]:
+    def _leaf_nodes(self, X: np.ndarray, n_threads: int, n_trees: int) -> NDArray[np.int32]:
         """Return the leaf indices of rows in the first `n_trees` trees, shape (n_trees, n_rows)."""
-        trees = self._numbered
+        trees = self._node_number_trees
         n_threads = threads_for(X.shape[0] * self.n_trees, n_threads, _GRAIN)
         codes = trees.lean.binning.codes(X, n_threads)
         leaves = np.zeros((self.n_trees, X.shape[0]))
@@ -415,7 +419,7 @@ class LeafPaths:
     factor: Array
 
     @cached_property
-    def most_features(self) -> int:
+    def max_features(self) -> int:
         """Maximum number of features of a leaf."""
         return int(np.diff(self.starts).max(initial=0))
 
@@ -426,7 +430,7 @@ class LeafPaths:
         The columns are the minima and then the maxima of features, gradients and hessians; the weight; and the sums of
         the normal equations, first with gradients, then with hessians.
         """
-        n_columns = self.most_features + 1
+        n_columns = self.max_features + 1
         return np.zeros((len(self.value), 2 * (n_columns + 1) + 1 + n_columns * (n_columns + 1)))
 
 
@@ -511,7 +515,7 @@ class LeafModels:
             Factor of the models of each node.
         """
         nodes, rows, row_starts = leaves
-        paths = self._features_of(tree)
+        paths = self._path_features(tree)
         leaf = np.array([number for number, node in enumerate(nodes) for _ in paths[node]], dtype=np.intp)
         features = np.array([feature for node in nodes for feature in paths[node]], dtype=np.int32)
         statistics = LeafStatistics(gradients, hessians, *self._weights)
@@ -529,8 +533,8 @@ class LeafModels:
                 return LinearLeafTerms.of_terms(nodes[leaf], features, terms + 0.0, tree.n_nodes)
             leaf, features = leaf[~wrong], features[~wrong]
 
-    def _features_of(self, tree: Tree) -> list[tuple[int, ...]]:
-        """Return the numeric features on the path to each node, in order of their first occurrence."""
+    def _path_features(self, tree: Tree) -> list[tuple[int, ...]]:
+        """Return, for each node, the numeric features on the path to it, in order of their first occurrence."""
         paths: list[tuple[int, ...]] = [()] * tree.n_nodes
         for node, (feature, left) in enumerate(zip(tree.feature.tolist(), tree.left_child.tolist(), strict=True)):
             if left:
@@ -541,6 +545,6 @@ class LeafModels:
 
 
 def read_trees(arrays: Mapping[str, np.ndarray]) -> TreeEnsemble:
-    """Create an ensemble from arrays, with or without linear models in the leaves."""
+    """Create an ensemble from the arrays of a model by name, with linear models in the leaves if there are any."""
     kind = LinearEnsemble if PREFIX + "starts" in arrays else TreeEnsemble
     return kind.from_arrays(arrays)

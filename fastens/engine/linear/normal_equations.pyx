@@ -49,7 +49,7 @@ cdef struct Data:
     const float64_t* factors        # factors of the derivatives; NULL if all are 1
     float64_t l2
     float64_t* fitted
-    Py_ssize_t most                 # maximum number of features of a leaf
+    Py_ssize_t max_features         # maximum number of features of a leaf
     int first                       # first stage
     int last
 
@@ -64,7 +64,7 @@ cdef struct Leaf:
     Py_ssize_t first                # the rows gathered last: the first row, and the number of complete rows
     Py_ssize_t n_complete
     float64_t* columns
-    uint32_t* places                # their row indices: complete rows from the front, others from the back
+    uint32_t* row_indices           # their row indices: complete rows from the front, others from the back
     float64_t* lower                # k + 2: minima, later midpoints
     float64_t* upper                # k + 2: maxima, later 1 / half range
     float64_t* z                    # k + 1 blocks
@@ -86,27 +86,28 @@ cdef struct Line:
 
 # ------------------------------------------------------------------------------------------------------------- rows
 
-cdef Py_ssize_t room_for(Py_ssize_t k, Py_ssize_t pitch) noexcept nogil:
+cdef Py_ssize_t workspace_size(Py_ssize_t k, Py_ssize_t pitch) noexcept nogil:
+    """Return the size, in float64 numbers, of the workspace for leaves of up to k features and `pitch` rows."""
     return (k + STATISTICS + 1) * pitch + (k + 1) * LINEAR_BLOCK + k
 
 
-cdef void give_room(Leaf* leaf, float64_t* memory, Py_ssize_t most) noexcept nogil:
-    """Set up the workspace of a leaf; its `LeafPaths.sums` start at `lower` and have space for `most` features."""
+cdef void set_workspace(Leaf* leaf, float64_t* memory, Py_ssize_t max_features) noexcept nogil:
+    """Point a leaf to its workspace in `memory`; its sums start at `lower`, with space for max_features features."""
     cdef Py_ssize_t k = leaf.k
     leaf.columns = memory
-    leaf.places = <uint32_t*> (memory + (k + STATISTICS) * leaf.pitch)
+    leaf.row_indices = <uint32_t*> (memory + (k + STATISTICS) * leaf.pitch)
     memory += (k + STATISTICS + 1) * leaf.pitch
     leaf.z, leaf.scale = memory, memory + (k + 1) * LINEAR_BLOCK
-    leaf.upper, leaf.weight = leaf.lower + most + 2, leaf.lower + 2 * (most + 2)
+    leaf.upper, leaf.weight = leaf.lower + max_features + 2, leaf.lower + 2 * (max_features + 2)
     leaf.moments = leaf.weight + 1
-    leaf.products = leaf.moments + most + 1
+    leaf.products = leaf.moments + max_features + 1
     leaf.first, leaf.n_complete = -1, 0
 
 
 cdef void read_block(
     const Values* X, const Data* data, const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns
 ) noexcept nogil:
-    """Copy the values and statistics of some rows."""
+    """Copy the features' values, gradients, hessians and copies of n rows to `columns`, one column after another."""
     cdef Py_ssize_t i, j, pitch = leaf.pitch
     cdef float64_t* of_gradients = columns + leaf.k * pitch
     for j in range(leaf.k):
@@ -123,64 +124,66 @@ cdef void read_block(
 
 
 cdef Py_ssize_t keep_complete(
-    const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns, Py_ssize_t n_left_out
+    const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns, Py_ssize_t n_incomplete
 ) noexcept nogil:
-    """Record the rows of a block and compact the complete ones; return the number of incomplete rows."""
+    """Move the complete rows of a block to its front, record all row indices; return the number of incomplete rows."""
     cdef uint8_t[LINEAR_BLOCK] incomplete
-    cdef Py_ssize_t i, j, kept = 0, place = columns - leaf.columns
-    cdef int n_incomplete
+    cdef Py_ssize_t i, j, kept = 0, position = columns - leaf.columns
+    cdef int any_incomplete
     cdef LinearRows block = LinearRows(columns, leaf.pitch, leaf.k, n)
-    find_incomplete(&block, incomplete, &n_incomplete)
-    if n_incomplete == 0:
+    find_incomplete(&block, incomplete, &any_incomplete)
+    if any_incomplete == 0:
         for i in range(n):
-            leaf.places[place + i] = rows[i]
+            leaf.row_indices[position + i] = rows[i]
         return 0
     for i in range(n):
         if incomplete[i]:
-            n_left_out += 1
-            leaf.places[leaf.pitch - n_left_out] = rows[i]
+            n_incomplete += 1
+            leaf.row_indices[leaf.pitch - n_incomplete] = rows[i]
             continue
-        leaf.places[place + kept] = rows[i]
+        leaf.row_indices[position + kept] = rows[i]
         for j in range(leaf.k + STATISTICS):
             columns[j * leaf.pitch + kept] = columns[j * leaf.pitch + i]
         kept += 1
     return n - kept
 
 
-cdef void gather(const Values* X, const Data* data, Leaf* leaf, Py_ssize_t first) noexcept nogil:
-    """Read as many rows from `first` on as fit in the workspace, unless they are already there."""
-    cdef Py_ssize_t row, n, last = min(first + leaf.pitch, leaf.n_rows), n_left_out = 0
+cdef void gather_rows(const Values* X, const Data* data, Leaf* leaf, Py_ssize_t first) noexcept nogil:
+    """Read as many rows of the leaf from index `first` on as fit in the workspace, unless they are there already."""
+    cdef Py_ssize_t row, n, last = min(first + leaf.pitch, leaf.n_rows), n_incomplete = 0
     if leaf.first == first:
         return
     leaf.first, leaf.n_complete, row = first, 0, first
     while row < last:
         n = min(<Py_ssize_t> LINEAR_BLOCK, last - row)
         read_block(X, data, leaf, leaf.rows + row, n, leaf.columns + leaf.n_complete)
-        n_left_out += keep_complete(leaf, leaf.rows + row, n, leaf.columns + leaf.n_complete, n_left_out)
+        n_incomplete += keep_complete(leaf, leaf.rows + row, n, leaf.columns + leaf.n_complete, n_incomplete)
         row += n
-        leaf.n_complete = row - first - n_left_out
+        leaf.n_complete = row - first - n_incomplete
 
 
 cdef inline Py_ssize_t n_blocks(const Leaf* leaf) noexcept nogil:
+    """Return the number of blocks of LINEAR_BLOCK rows for the complete rows in the workspace."""
     return (leaf.n_complete + LINEAR_BLOCK - 1) // LINEAR_BLOCK
 
 
 cdef inline LinearRows rows_of_block(const Leaf* leaf, Py_ssize_t block) noexcept nogil:
+    """Return the columns of one block of complete rows in the workspace."""
     cdef Py_ssize_t i = block * LINEAR_BLOCK
     return LinearRows(leaf.columns + i, leaf.pitch, leaf.k, min(<Py_ssize_t>LINEAR_BLOCK, leaf.n_complete - i))
 
 
 # --------------------------------------------------------------------------------------------------------- equations
 
-cdef void measure(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
-    """Compute the ranges of features and derivatives, and the weight, over complete rows."""
+cdef void measure_ranges(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
+    """Write the ranges of features, gradients and hessians, and the total weight, over the leaf's complete rows."""
     cdef Py_ssize_t i, k = leaf.k, first = 0
     cdef LinearRows gathered
     leaf.weight[0] = 0.0
     for i in range(k + 2):
         leaf.lower[i], leaf.upper[i] = INFINITY, -INFINITY
     while first < leaf.n_rows:
-        gather(X, data, leaf, first)
+        gather_rows(X, data, leaf, first)
         first += leaf.pitch
         gathered = LinearRows(leaf.columns, leaf.pitch, k + 2, leaf.n_complete)
         widen_ranges(&gathered, leaf.lower, leaf.upper)
@@ -188,15 +191,15 @@ cdef void measure(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
             leaf.weight[0] += leaf.columns[(k + 2) * leaf.pitch + i]
 
 
-cdef inline float64_t rounder(float64_t bound) noexcept nogil:
-    """Return a number whose addition and subtraction rounds such that sums of up to `bound` are exact."""
+cdef inline float64_t rounding_constant(float64_t bound) noexcept nogil:
+    """Return a number; adding and subtracting it rounds terms so that sums of up to `bound` are exact."""
     cdef int exponent
     frexp(bound, &exponent)
     return 1.5 * ldexp(1.0, exponent - SUM_BITS + 52)
 
 
 cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
-    """Write the ranges of the terms, and replace the leaf's ranges by midpoints and 1 / half range."""
+    """Write the ranges of the terms, with slopes of 0; replace the leaf's ranges by midpoints and 1 / half range."""
     cdef Py_ssize_t j
     cdef float64_t half
     for j in range(leaf.k):
@@ -207,17 +210,17 @@ cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
 
 
 cdef void accumulate(const Values* X, const Data* data, Leaf* leaf) noexcept nogil:
-    """Accumulate the sums of the normal equations over complete rows."""
+    """Write the sums of the normal equations over the leaf's complete rows to `moments` and `products`."""
     cdef Py_ssize_t first = 0, block, k = leaf.k
     cdef LinearRows rows
-    cdef float64_t of_gradient = rounder(leaf.weight[0] * max(fabs(leaf.lower[k]), fabs(leaf.upper[k])))
-    cdef float64_t of_hessian = rounder(leaf.weight[0] * leaf.upper[k + 1])
+    cdef float64_t of_gradient = rounding_constant(leaf.weight[0] * max(fabs(leaf.lower[k]), fabs(leaf.upper[k])))
+    cdef float64_t of_hessian = rounding_constant(leaf.weight[0] * leaf.upper[k + 1])
     memset(leaf.moments, 0, (k + 1) * sizeof(float64_t))
     memset(leaf.products, 0, (k + 1) * (k + 1) * sizeof(float64_t))
     if leaf.upper[k + 1] <= 0:
         return
     while first < leaf.n_rows:
-        gather(X, data, leaf, first)
+        gather_rows(X, data, leaf, first)
         first += leaf.pitch
         for block in range(n_blocks(leaf)):
             rows = rows_of_block(leaf, block)
@@ -225,7 +228,7 @@ cdef void accumulate(const Values* X, const Data* data, Leaf* leaf) noexcept nog
                 &rows, leaf.lower, leaf.upper, of_gradient, of_hessian, leaf.z, leaf.moments, leaf.products)
 
 
-cdef void centre(Leaf* leaf, float64_t l2) noexcept nogil:
+cdef void standardise_equations(Leaf* leaf, float64_t l2) noexcept nogil:
     """Convert sums to the ridge system of standardised features; features with almost no variance get no slope."""
     cdef Py_ssize_t j, m, k = leaf.k, width = leaf.k + 1
     cdef float64_t variance, hessian = leaf.products[k * width + k]
@@ -246,8 +249,8 @@ cdef void centre(Leaf* leaf, float64_t l2) noexcept nogil:
             leaf.products[j * width + m] /= leaf.scale[j] * leaf.scale[m]
 
 
-cdef void solve(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, float64_t least) noexcept nogil:
-    """Solve a x = b in place by Cholesky decomposition; x is 0 where the remaining diagonal is too small."""
+cdef void solve_ridge(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, float64_t min_pivot) noexcept nogil:
+    """Solve a x = b for k unknowns by Cholesky and overwrite b by x; x is 0 if its pivot is at most `min_pivot`."""
     cdef Py_ssize_t j, i, m
     for j in range(k):
         for i in range(j + 1):
@@ -255,7 +258,7 @@ cdef void solve(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, floa
                 a[j * width + i] -= a[j * width + m] * a[i * width + m]
             if i < j:
                 a[j * width + i] /= a[i * width + i]
-        a[j * width + j] = sqrt(a[j * width + j]) if a[j * width + j] > least else INFINITY
+        a[j * width + j] = sqrt(a[j * width + j]) if a[j * width + j] > min_pivot else INFINITY
         for m in range(j):
             b[j] -= a[j * width + m] * b[m]
         b[j] /= a[j * width + j]
@@ -268,7 +271,7 @@ cdef void solve(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, floa
 # ------------------------------------------------------------------------------------------------------------- lines
 
 cdef void write_line(const Leaf* leaf, const Line* line) noexcept nogil:
-    """Write slopes for unscaled features, and slope times mean; write none if one is not finite."""
+    """Write the slopes for unscaled features, and slope times mean; write 0 for all if one is not finite."""
     cdef Py_ssize_t j, k = leaf.k
     cdef const float64_t* means = leaf.products + k * (k + 1)
     cdef bint finite = True
@@ -282,13 +285,13 @@ cdef void write_line(const Leaf* leaf, const Line* line) noexcept nogil:
 
 
 cdef void fit_line(const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
-    """Solve the normal equations of a leaf."""
+    """Solve the normal equations of a leaf and write its terms, unless all hessians are 0."""
     cdef Py_ssize_t k = leaf.k
     cdef float64_t hessian = leaf.products[k * (k + 1) + k]
     if hessian <= 0:
         return
-    centre(leaf, data.l2)
-    solve(leaf.products, k + 1, leaf.moments, k, MIN_PIVOT * hessian)
+    standardise_equations(leaf, data.l2)
+    solve_ridge(leaf.products, k + 1, leaf.moments, k, MIN_PIVOT * hessian)
     write_line(leaf, line)
 
 
@@ -309,7 +312,7 @@ cdef float64_t predict_incomplete(
 
 
 cdef void predict_rows(const Values* X, const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
-    """Write the linear predictions for the leaf's rows. Complete rows are within its range."""
+    """Write the predictions of the leaf for its rows to `fitted`; complete rows are within the leaf's ranges."""
     cdef float64_t[LINEAR_BLOCK] fitted
     cdef Py_ssize_t first = 0, block, i, j, n
     cdef float64_t at_mean = 0.0, intercept
@@ -318,34 +321,37 @@ cdef void predict_rows(const Values* X, const Data* data, Leaf* leaf, const Line
         at_mean += line.at_means[j]
     intercept = line.value - at_mean
     while first < leaf.n_rows:
-        gather(X, data, leaf, first)
+        gather_rows(X, data, leaf, first)
         for block in range(n_blocks(leaf)):
             rows = rows_of_block(leaf, block)
             predict_lines(&rows, intercept, line.slopes, fitted)
             for j in range(rows.n):
-                data.fitted[leaf.places[block * LINEAR_BLOCK + j]] = fitted[j]
+                data.fitted[leaf.row_indices[block * LINEAR_BLOCK + j]] = fitted[j]
         n = min(leaf.pitch, leaf.n_rows - first) - leaf.n_complete
         for i in range(leaf.pitch - n, leaf.pitch):
-            data.fitted[leaf.places[i]] = predict_incomplete(X, leaf, line, intercept, leaf.places[i])
+            data.fitted[leaf.row_indices[i]] = predict_incomplete(X, leaf, line, intercept, leaf.row_indices[i])
         first += leaf.pitch
 
 
-cdef Leaf leaf_of(
+cdef Leaf make_leaf(
     const uint32_t* rows, Py_ssize_t n_rows, const int32_t* features, Py_ssize_t k, Py_ssize_t pitch, float64_t* sums
 ) noexcept nogil:
+    """Return a leaf with these rows, features and sums, and no workspace yet."""
     cdef Leaf leaf
     leaf.rows, leaf.n_rows, leaf.features, leaf.k, leaf.pitch, leaf.lower = rows, n_rows, features, k, pitch, sums
     return leaf
 
 
-cdef Line line_of(float64_t value, float64_t factor, float64_t* terms, Py_ssize_t n_terms) noexcept nogil:
+cdef Line make_line(float64_t value, float64_t factor, float64_t* terms, Py_ssize_t n_terms) noexcept nogil:
+    """Return a leaf's prediction with pointers to its rows in `terms`, shape (4, n_terms)."""
     return Line(value, factor, terms, terms + n_terms, terms + 2 * n_terms, terms + 3 * n_terms)
 
 
 cdef void fit_leaf(const Values* X, const Data* data, float64_t* memory, Leaf leaf, Line line) noexcept nogil:
-    give_room(&leaf, memory, data.most)
+    """Run the stages first to last of one leaf's fit: ranges, sums, and solution with predictions."""
+    set_workspace(&leaf, memory, data.max_features)
     if leaf.k > 0 and data.first <= MEASURE:
-        measure(X, data, &leaf)
+        measure_ranges(X, data, &leaf)
     if leaf.k > 0 and data.first <= SUM and data.last >= SUM:
         start_line(&leaf, &line)
         accumulate(X, data, &leaf)
@@ -375,15 +381,16 @@ cdef struct Leaves:
     Py_ssize_t size
 
 
-cdef void fit_piece(void* job, Py_ssize_t number, int32_t thread) noexcept nogil:
+cdef void fit_leaf_task(void* job, Py_ssize_t number, int32_t thread) noexcept nogil:
+    """Fit the leaf with index `number`; the parallel task of `fit_leaves`."""
     cdef const Leaves* leaves = <const Leaves*> job
     cdef int64_t row = leaves.row_starts[number], start = leaves.starts[number]
     fit_leaf(
         &leaves.X, &leaves.data, leaves.memory + thread * leaves.size,
-        leaf_of(
+        make_leaf(
             leaves.rows + row, leaves.row_starts[number + 1] - row, leaves.features + start,
             leaves.starts[number + 1] - start, leaves.pitch, leaves.sums + number * leaves.n_sums),
-        line_of(leaves.value[number], leaves.factor[number], leaves.terms + start, leaves.n_terms))
+        make_line(leaves.value[number], leaves.factor[number], leaves.terms + start, leaves.n_terms))
 
 
 def fit_leaves(
@@ -419,27 +426,27 @@ def fit_leaves(
     cdef const float32_t[::1] gradients = statistics.gradients, hessians = statistics.hessians
     cdef const float64_t[::1] copies = statistics.copies, factors = statistics.factors
     cdef float64_t[:, ::1] sums = leaves.sums
-    cdef Py_ssize_t number, most = leaves.most_features, most_rows = 1, n_leaves = value.shape[0]
+    cdef Py_ssize_t number, max_features = leaves.max_features, max_rows = 1, n_leaves = value.shape[0]
     cdef const float64_t* of_copies = &copies[0] if copies is not None else NULL
     cdef const float64_t* of_factors = &factors[0] if factors is not None else NULL
     cdef Leaves job
     job.X = values_of(X)
     job.data = Data(
-        &gradients[0], &hessians[0], of_copies, of_factors, l2, &fitted[0], most, stages[0], stages[1])
+        &gradients[0], &hessians[0], of_copies, of_factors, l2, &fitted[0], max_features, stages[0], stages[1])
     job.rows, job.row_starts, job.starts = &rows[0], &row_starts[0], &starts[0]
     job.features = &features[0] if features.shape[0] else NULL
     job.value, job.factor = &value[0], &factor[0]
     job.terms, job.n_terms = &terms[0, 0] if terms.shape[1] else NULL, terms.shape[1]
     job.sums, job.n_sums = &sums[0, 0], sums.shape[1]
     for number in range(n_leaves):
-        most_rows = max(most_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
-    job.pitch = min(most_rows, MAX_NUMBERS // (most + STATISTICS + 1))
-    job.size = room_for(most, job.pitch)
+        max_rows = max(max_rows, <Py_ssize_t> (row_starts[number + 1] - row_starts[number]))
+    job.pitch = min(max_rows, MAX_NUMBERS // (max_features + STATISTICS + 1))
+    job.size = workspace_size(max_features, job.pitch)
     job.memory = <float64_t*> malloc(n_threads * job.size * sizeof(float64_t))
     if job.memory == NULL:
-        raise MemoryError(f"no memory for linear models of {most} features")
+        raise MemoryError(f"no memory for linear models of {max_features} features")
     with nogil:
-        dynamic_parallel_for(fit_piece, &job, n_leaves, n_threads)
+        dynamic_parallel_for(fit_leaf_task, &job, n_leaves, n_threads)
     free(job.memory)
 
 
@@ -470,7 +477,8 @@ cdef struct Adding:
     Py_ssize_t raw_strides[2]   # bytes
 
 
-cdef inline float64_t line_at(const Model* model, const Values* X, Py_ssize_t row, Py_ssize_t node) noexcept nogil:
+cdef inline float64_t predict_row(const Model* model, const Values* X, Py_ssize_t row, Py_ssize_t node) noexcept nogil:
+    """Return a leaf's linear prediction for a row, or the leaf's value if one of the features is not finite."""
     cdef Py_ssize_t term
     cdef float64_t value, out = model.intercepts[node]
     for term in range(model.starts[node], model.starts[node + 1]):
@@ -481,7 +489,8 @@ cdef inline float64_t line_at(const Model* model, const Values* X, Py_ssize_t ro
     return out
 
 
-cdef void add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void add_block_predictions(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Add the predictions of all trees to the raw predictions of one block of rows; a parallel task."""
     cdef const Adding* adding = <const Adding*> job
     cdef const Model* model = &adding.model
     cdef const int32_t* leaves
@@ -491,11 +500,13 @@ cdef void add_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
         leaves = adding.leaves + tree * adding.n_rows
         raw = adding.raw + model.outputs[tree] * adding.raw_strides[1]
         for row in range(block * BLOCK_ROWS, min(adding.n_rows, (block + 1) * BLOCK_ROWS)):
-            (<float64_t*> (raw + row * adding.raw_strides[0]))[0] += line_at(
+            (<float64_t*> (raw + row * adding.raw_strides[0]))[0] += predict_row(
                 model, &adding.X, row, model.offsets[tree] + leaves[row])
 
 
-def add_linear(trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, places, float64_t[:, :] raw, int n_threads):
+def add_linear(
+    trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, offsets_and_outputs, float64_t[:, :] raw, int n_threads
+):
     """Add the predictions of leaves with linear models to raw predictions, tree by tree.
 
     Parameters
@@ -506,7 +517,7 @@ def add_linear(trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, place
         Values.
     leaves : int32 array of shape (n_trees, n_rows)
         Leaf of each row in each tree.
-    places : tuple of int64 and int32 arrays of shape (n_trees,)
+    offsets_and_outputs : tuple of int64 and int32 arrays of shape (n_trees,)
         First node of each tree, and the column of `raw` that it adds to.
     raw : float64 array of shape (n_rows, n_outputs)
         Raw predictions, with arbitrary strides.
@@ -514,8 +525,8 @@ def add_linear(trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, place
         Number of threads.
     """
     linear = trees.linear
-    cdef const int64_t[::1] offsets = places[0], starts = linear.starts
-    cdef const int32_t[::1] outputs = places[1], features = linear.features
+    cdef const int64_t[::1] offsets = offsets_and_outputs[0], starts = linear.starts
+    cdef const int32_t[::1] outputs = offsets_and_outputs[1], features = linear.features
     cdef const float64_t[::1] value = np.ascontiguousarray(trees.value[:, 0])
     cdef const float64_t[::1] intercepts = linear.intercepts(trees.value[:, 0])
     cdef const float64_t[::1] slopes = linear.slopes, lower = linear.lower, upper = linear.upper
@@ -531,4 +542,4 @@ def add_linear(trees, const value_t[:, :] X, const int32_t[:, ::1] leaves, place
     if slopes.shape[0]:
         model.features, model.slopes, model.lower, model.upper = &features[0], &slopes[0], &lower[0], &upper[0]
     with nogil:
-        dynamic_parallel_for(add_piece, &job, (job.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)
+        dynamic_parallel_for(add_block_predictions, &job, (job.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads)

@@ -37,91 +37,92 @@ class JoinedLosses(Loss):
         self.noise_l2, self.noise_power = parts[0].noise_l2, parts[0].noise_power
         ends = np.cumsum([part.n_outputs for part in parts])
         self._outputs = [slice(end - part.n_outputs, end) for end, part in zip(ends, parts, strict=True)]
-        self._part_of = [number for number, part in enumerate(parts) for _ in range(part.n_outputs)]
+        self._part_of_output = [number for number, part in enumerate(parts) for _ in range(part.n_outputs)]
 
     def target_of(self, y: Array, part: int) -> Array:
-        """Return the target of a part."""
+        """Return the target of the part with index `part`, computed from the target `y` of the whole loss."""
         raise NotImplementedError
 
-    def _with_targets(self, y: Array) -> Iterator[tuple[Loss, slice, Array]]:
+    def _iterate_parts(self, y: Array) -> Iterator[tuple[Loss, slice, Array]]:
+        """Yield each part with the slice of its rows in raw predictions (n_outputs, n_rows), and its target."""
         for number, (part, outputs) in enumerate(zip(self.parts, self._outputs, strict=True)):
             yield part, outputs, self.target_of(y, number)
 
     def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from now on."""
+        """Set the communicator of the loss and of its parts, so that all sums run over the rows of all ranks."""
         super().join(comm)
         for part in self.parts:
             part.join(comm)
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError if a part is not defined for its target."""
-        for part, _, target in self._with_targets(y):
+        for part, _, target in self._iterate_parts(y):
             part.check_target(target)
 
     def check_start(self, y: Array) -> None:
         """Raise ValueError if no constant minimizes the loss of a part for its target."""
-        for part, _, target in self._with_targets(y):
+        for part, _, target in self._iterate_parts(y):
             part.check_start(target)
 
     def check_measured(self, y: Array | None = None) -> None:
-        """Raise ValueError if the loss of a part is not available."""
+        """Raise ValueError if a part cannot compute the losses of rows, as some user-defined losses."""
         for part in self.parts:
             part.check_measured()
 
     def of_output(self, output: int) -> Loss:
-        """Return the loss that renews the leaves of one output's trees."""
-        number = self._part_of[output]
+        """Return the part's loss that computes the leaf values of the trees of one output."""
+        number = self._part_of_output[output]
         return self.parts[number].of_output(output - self._outputs[number].start)
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
-        """Return the values from which the leaves of one output are renewed."""
-        number = self._part_of[output]
+        """Return the residuals from which the leaf values of one output's trees are computed, shape (n_rows,)."""
+        number = self._part_of_output[output]
         outputs = self._outputs[number]
         return self.parts[number].residuals(self.target_of(y, number), raw[outputs], output - outputs.start)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the constant raw predictions with the lowest loss."""
-        return np.concatenate([part.start(target, sample_weight) for part, _, target in self._with_targets(y)])
+        """Return the constant raw predictions with the lowest loss, shape (n_outputs,)."""
+        return np.concatenate([part.start(target, sample_weight) for part, _, target in self._iterate_parts(y)])
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
         """Update the state of the parts that depends on their residuals."""
-        for part, outputs, target in self._with_targets(y):
+        for part, outputs, target in self._iterate_parts(y):
             part.start_round(target, raw[outputs], sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the derivatives of all parts."""
-        for part, outputs, target in self._with_targets(y):
+        """Write the gradients and hessians of all parts, both of shape (n_outputs, n_rows)."""
+        for part, outputs, target in self._iterate_parts(y):
             curvature = None if hessians is None else hessians[outputs]
             part.gradients(target, raw[outputs], gradients[outputs], curvature, n_threads)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the derivatives of all parts in double precision, if they have formulas for them."""
-        pairs = [part.exact_derivatives(target, raw[outputs]) for part, outputs, target in self._with_targets(y)]
+        """Return gradients and hessians of shape (n_outputs, n_rows), in double precision if the parts support it."""
+        pairs = [part.exact_derivatives(target, raw[outputs]) for part, outputs, target in self._iterate_parts(y)]
         return np.concatenate([first for first, _ in pairs]), np.concatenate([second for _, second in pairs])
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
-        """Return the widening of all parts, or None if a part does not predict the dispersion."""
-        parts = self._with_targets(y)
+        """Return the changes of raw predictions that match the errors' spread; None if a part predicts no spread."""
+        parts = self._iterate_parts(y)
         shifts = [part.log_dispersion(target, raw[outputs], sample_weight) for part, outputs, target in parts]
         defined = [shift for shift in shifts if shift is not None]
         return np.concatenate(defined) if len(defined) == len(shifts) else None
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
-        """Return the mean of the losses of the parts, or their sum."""
-        parts = self._with_targets(y)
+        """Return the mean of the weighted mean losses of the parts, or their sum for one-vs-rest."""
+        parts = self._iterate_parts(y)
         total = sum_in_order(part.loss(target, raw[rows], sample_weight, n_threads) for part, rows, target in parts)
         return total if self._is_sum else total / len(self.parts)
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row if there is one part."""
+        """Return the loss of each row under the first part, for losses with one part; `raw` has shape (n_rows,)."""
         return self.parts[0].row_losses(self.target_of(y, 0), raw)
 
     def split(self, raw: Array) -> list[Array]:
-        """Split raw predictions of shape (n_rows, n_outputs) by part."""
+        """Split raw predictions (n_rows, n_outputs) into one contiguous array (n_rows, n_part_outputs) per part."""
         return [np.ascontiguousarray(raw[:, outputs]) for outputs in self._outputs]
 
     def damped(self, steps: Array) -> Array:
-        """Return Newton steps of leaves, shape (n_nodes, n_outputs), as shortened by the parts."""
+        """Return Newton steps of leaves, shape (n_nodes, n_outputs), each limited by the rule of its part."""
         return np.concatenate(
             [part.damped(part_steps) for part, part_steps in zip(self.parts, self.split(steps), strict=True)], 1
         )
@@ -143,7 +144,7 @@ class ColumnLosses(JoinedLosses):
     link = NO_LINK
 
     def target_of(self, y: Array, part: int) -> Array:
-        """Return a column of y."""
+        """Return column `part` of y."""
         return np.ascontiguousarray(y[:, part])
 
     def predict(self, raw: Array) -> Any:
@@ -153,8 +154,8 @@ class ColumnLosses(JoinedLosses):
         classification returns a list of probability arrays.
         """
         predicted = [part.predict(part_raw) for part, part_raw in zip(self.parts, self.split(raw), strict=True)]
-        of_classes = predicted[0].ndim == 2 and not self.parts[0].has_levels
-        return predicted if of_classes else np.stack(predicted, axis=1)
+        is_classification = predicted[0].ndim == 2 and not self.parts[0].has_levels
+        return predicted if is_classification else np.stack(predicted, axis=1)
 
 
 class SeveralLevels(JoinedLosses):
@@ -172,14 +173,15 @@ class SeveralLevels(JoinedLosses):
         return y
 
 
-def _shares_against_rest(raw: Array) -> Array:
+def _one_vs_rest_probabilities(raw: Array) -> Array:
+    """Return the sigmoid of each raw prediction of shape (n_rows, n_classes); rows do not sum to 1."""
     return np.column_stack([binary_probabilities(np.ascontiguousarray(column))[:, 1] for column in raw.T])
 
 
 class OneVsRest(JoinedLosses):
     """Sum of the one-vs-rest log losses of all classes; probabilities do not sum to 1."""
 
-    link = Link("", _shares_against_rest)
+    link = Link("", _one_vs_rest_probabilities)
     _is_sum = True
 
     def __init__(self, n_classes: int) -> None:
@@ -187,28 +189,30 @@ class OneVsRest(JoinedLosses):
         self.name = "one_vs_rest"
 
     def target_of(self, y: Array, part: int) -> Array:
-        """Return 1 for the rows of a class."""
+        """Return 1.0 for the rows of class `part` and 0.0 for all other rows."""
         return (y == part).astype(np.float64)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the derivatives in double precision."""
+        """Return gradients p - y and hessians p (1 - p) of each class, both of shape (n_classes, n_rows)."""
         share = self.predict(raw.T).T
         return share - (y == np.arange(self.n_outputs)[:, None]), share * (1 - share)
 
 
 def losses_of_targets(loss: Loss) -> list[Loss]:
-    """Return the loss of each target."""
+    """Return the loss of each target column: the parts of a multi-output loss, otherwise a list of the loss."""
     return loss.parts if isinstance(loss, ColumnLosses) else [loss]
 
 
 Array = NDArray[np.float64]
 
 
-def _boosted_shares(raw: Array) -> Array:
+def _binary_sigmoid(raw: Array) -> Array:
+    """Return the probabilities of both classes, shape (n_rows, 2), for log odds of shape (n_rows, 1)."""
     return np.hstack([expit(-raw), expit(raw)])
 
 
-def _shares_of_votes(raw: Array) -> Array:
+def _normalised_sigmoids(raw: Array) -> Array:
+    """Return the sigmoids of one-vs-rest log odds, shape (n_rows, n_classes), divided by the sum of their row."""
     share = np.maximum(expit(raw), np.finfo(float).tiny)
     return share / share.sum(axis=1, keepdims=True)
 
@@ -225,28 +229,30 @@ class ExponentialLoss(Loss):
     def __init__(self, n_classes: int) -> None:
         self.n_outputs = 1 if n_classes == 2 else n_classes
         is_binary = n_classes == 2
-        self.link = Link("sigmoid", _boosted_shares) if is_binary else Link("one vs rest", _shares_of_votes)
+        self.link = Link("sigmoid", _binary_sigmoid) if is_binary else Link("one vs rest", _normalised_sigmoids)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
         """Return 0, so that all weights are equal in the first round."""
         return np.zeros(self.n_outputs)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the derivatives divided by the largest weight of each output; a common factor does not change trees."""
+        """Write gradients and hessians, divided by the largest row weight of each output; trees do not change."""
         assert hessians is not None
         for k, column in enumerate(raw):
-            signs = self._signs(y, k)
+            signs = self._class_signs(y, k)
             logs = -0.5 * signs * column
             weights = exp(logs - max_floats(self.comm, float(logs.max(initial=-np.inf)))[0])
             gradients[k] = -0.5 * signs * weights
             hessians[k] = 0.25 * weights
 
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        columns = [exp(np.minimum(-0.5 * self._signs(y, k) * column, 700.0)) for k, column in enumerate(raw)]
+    def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """Return the loss of each row, shape (n_rows,), for raw predictions of shape (n_outputs, n_rows)."""
+        columns = [exp(np.minimum(-0.5 * self._class_signs(y, k) * column, 700.0)) for k, column in enumerate(raw)]
         return np.mean(columns, axis=0)
 
-    def _signs(self, y: Array, k: int) -> Array:
-        return np.where(y == (1 if self.n_outputs == 1 else k), 1.0, -1.0)
+    def _class_signs(self, y: Array, output: int) -> Array:
+        """Return 1.0 for the rows of the class that an output predicts and -1.0 for all other rows."""
+        return np.where(y == (1 if self.n_outputs == 1 else output), 1.0, -1.0)
 
 
 # Sums of integers below 2**62 are exact.
@@ -296,21 +302,21 @@ class LeastSquares:
         return getattr(self._base, name)
 
     def of_output(self, output: int) -> LeastSquares:
-        """Return the loss, which renews the leaves of all outputs."""
+        """Return this loss, because it computes the leaf values of all outputs."""
         return self
 
     def damped(self, steps: Array) -> Array:
-        """Return the steps, because leaf values are computed from sums instead."""
+        """Return the Newton steps of leaves unchanged, because leaf values are computed from sums instead."""
         return steps
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Update the state that depends on the residuals, and scale the L2 by the mean weight if it is below 1."""
+        """Start a round of the base loss, and multiply the L2 by the mean weight if it is below 1."""
         mean_weight = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, self._base.comm)
         self._l2 = self._given_l2 * min(1.0, mean_weight)
         self._base.start_round(y, raw, sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first derivatives, which trees are fitted to, and store both derivatives for the leaf values."""
+        """Write the gradients, which trees are fitted to, and store gradients and hessians for the leaf values."""
         first, second = self._base.exact_derivatives(y, raw)
         gradients[:] = first
         self._steps = np.stack([-first, second], axis=2)
@@ -326,7 +332,7 @@ class LeastSquares:
         sample_weight: Array | None = None,
         n_threads: int = 1,
     ) -> Array:
-        """Return the sum of negative gradients divided by the sum of hessians for each leaf; 0 if the latter is 0."""
+        """Return sum(r) / (sum(h) + l2) of each leaf, or 0 if the divisor is 0, for rows (r, h) sorted by leaf."""
         step, hessian = (_leaf_sums(column, leaf_starts, sample_weight, self._base.comm) for column in residuals.T)
         hessian += self._l2
         values = np.divide(step, hessian, out=np.zeros_like(step), where=hessian > 0)
@@ -334,9 +340,9 @@ class LeastSquares:
 
 
 def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | None, comm: Comm = LOCAL) -> Array:
-    """Return the weighted sum of each leaf, exact in integers after rounding to as many bits as fit."""
+    """Return the weighted sum of each leaf over all ranks, from rows sorted by leaf and rounded to fixed point."""
     copies = np.ones(len(values), dtype=np.int64)
-    if weights is not None and _are_few_copies(weights, comm):
+    if weights is not None and _are_small_counts(weights, comm):
         copies = weights.astype(np.int64)
     elif weights is not None:
         values = values * weights
@@ -358,8 +364,8 @@ def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | N
     return np.ldexp(totals[1].astype(np.float64), -exponent)
 
 
-def _are_few_copies(weights: Array, comm: Comm) -> bool:
-    """Return True if the weights are integers whose sum leaves enough bits for the values."""
+def _are_small_counts(weights: Array, comm: Comm) -> bool:
+    """Return True if the weights of all ranks are integers with a sum below 2**40, so that they count as copies."""
     if is_any(comm, not are_whole(weights)):
         return False
     return sum_ints(comm, int(weights.sum()))[0] < 2**40

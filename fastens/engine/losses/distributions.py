@@ -61,19 +61,19 @@ class Distribution(Loss):
     # Formulas of a distribution --------------------------------------------------
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses by each raw prediction, and the diagonal Fisher information."""
+        """Return the gradients of each row by each raw prediction, and the diagonal of the Fisher information."""
         raise NotImplementedError
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the raw predictions at which the search for the best constants starts."""
+        """Return the raw predictions at which the search for the best constants starts, given these moments."""
         raise NotImplementedError
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log density of each row."""
+        """Return the negative log density of each row, from one array of raw predictions per parameter."""
         raise NotImplementedError
 
     def mean(self, raw: Sequence[Array]) -> Array:
-        """Return the mean of each row's distribution."""
+        """Return the mean of each row's distribution, from one array of raw predictions per parameter."""
         raise NotImplementedError
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
@@ -83,14 +83,15 @@ class Distribution(Loss):
     # What is common --------------------------------------------------
 
     def _clipped(self, raw: Array) -> list[Array]:
+        """Return one array per parameter: raw predictions of shape (n_outputs, n_rows) clipped to `limits`."""
         return [np.clip(row, low, high) for row, (low, high) in zip(raw, self.limits, strict=True)]
 
     def of_output(self, output: int) -> Loss:
-        """Return the loss whose attributes describe one parameter."""
+        """Return the loss object that holds the maximum step and the noise unit of one parameter."""
         return self._outputs[output]
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Measure the unit of a location before the first round."""
+        """Before the first round, store the unit of the location: the scale of the best constant distribution."""
         if self._has_location and self._unit is None:
             self._unit = math.exp(self.start(y, sample_weight)[1])
 
@@ -108,17 +109,18 @@ class Distribution(Loss):
         return out[0], out[1]
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the derivatives in double precision."""
+        """Return gradients and Fisher information in double precision, both of shape (n_outputs, n_rows)."""
         return self.derivatives(y, raw)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the gradients and the Fisher information, block by block."""
+        """Write the gradients and the Fisher information, both of shape (n_outputs, n_rows), block by block."""
         assert hessians is not None
         for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
             gradients[:, rows], hessians[:, rows] = self.derivatives(y[rows], raw[:, rows])
 
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+    def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """Return the loss of each row, shape (n_rows,), for raw predictions of shape (n_outputs, n_rows)."""
         with np.errstate(over="ignore"):
             blocks = [slice(start, start + BLOCK) for start in range(0, len(y), BLOCK)]
             return np.concatenate(
@@ -126,22 +128,22 @@ class Distribution(Loss):
             )
 
     def predict(self, raw: Array) -> Array:
-        """Return the means for raw predictions of shape (n_rows, n_outputs)."""
+        """Return the mean of each row, shape (n_rows,), for raw predictions of shape (n_rows, n_outputs)."""
         with np.errstate(over="ignore"):
             return self.mean(self._clipped(raw.T))
 
     def frozen(self, raw: Array) -> Any:
-        """Return the frozen distributions for raw predictions of shape (n_rows, n_outputs)."""
+        """Return frozen scipy.stats distributions of the rows, for raw predictions of shape (n_rows, n_outputs)."""
         return self.scipy_distribution(self._clipped(raw.T))
 
     def deviation(self, predicted: Array) -> Array:
-        """Return the distances between the outer quantiles of the rows, or 1 if they are equal, as of rare counts."""
+        """Return the distance between the first and the last predicted quantile of each row, or 1 if it is 0."""
         width = predicted[:, -1] - predicted[:, 0]
         return np.where(width > 0, width, 1.0)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the constants with the highest likelihood, found by Fisher scoring with step halving."""
-        values = self._for_moments(y)
+        """Return the constants with the highest likelihood, shape (n_outputs,), found by Fisher scoring."""
+        values = self._transformed_targets(y)
         mean = weighted_mean(values, sample_weight, self.comm)
         (largest,) = max_floats(self.comm, float(np.abs(values - mean).max(initial=0.0)))
         spread = largest or 1.0
@@ -152,7 +154,7 @@ class Distribution(Loss):
         unit, self._unit = self._unit, None
         loss, step = self._loss_of_constants(y, constants, sample_weight), np.full(self.n_outputs, np.inf)
         for _ in range(_MAX_STEPS):
-            first, second = self.derivatives(y, _repeated(constants, y))
+            first, second = self.derivatives(y, _constants_for_rows(constants, y))
             for k in range(self.n_outputs):
                 slope, curvature = (weighted_mean(part[k], sample_weight, self.comm) for part in (first, second))
                 step[k] = -slope / curvature if curvature > 0 else 0.0
@@ -170,18 +172,22 @@ class Distribution(Loss):
         return constants
 
     def _loss_of_constants(self, y: Array, constants: Array, sample_weight: Array | None) -> float:
-        return self.loss(y, _repeated(constants, y), sample_weight)
+        """Return the weighted mean loss if all rows have these raw predictions, shape (n_outputs,)."""
+        return self.loss(y, _constants_for_rows(constants, y), sample_weight)
 
-    def _for_moments(self, y: Array) -> Array:
+    def _transformed_targets(self, y: Array) -> Array:
+        """Return the targets in the unit of the location, whose mean and deviation start the search for constants."""
         return y
 
     def _check_targets(self, y: Array, rule: str, is_right: NDArray[np.bool_]) -> None:
+        """Raise ValueError with the text of the rule, such as "be positive", unless `is_right` is True everywhere."""
         if is_any(self.comm, not is_right.all()):
             low, high = self._range(y)
             raise ValueError(f"y must {rule} for loss={self.name!r}; got values from {low} to {high}.")
 
 
-def _repeated(constants: Array, y: Array) -> Array:
+def _constants_for_rows(constants: Array, y: Array) -> Array:
+    """Return raw predictions of shape (n_outputs, n_rows) that repeat the constants for each row of y."""
     return np.broadcast_to(constants[:, None], (len(constants), len(y)))
 
 
@@ -218,13 +224,13 @@ class Normal(_LocationScale):
     name = "normal"
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information."""
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
         precision = exp(-raw[1])
         z = (y - raw[0]) * precision
         return (-z * precision, 1 - z * z), (precision * precision, 2.0)
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
-        """Return the log ratio of errors to predicted standard deviations, estimated by a robust moment."""
+        """Return (0, s), where exp(s) is a robust estimate of the ratio of errors to predicted standard deviations."""
         location, log_scale = self._clipped(raw)
         with np.errstate(over="ignore"):
             z = np.abs(y - location) * exp(-log_scale)
@@ -233,20 +239,20 @@ class Normal(_LocationScale):
         return np.array([0.0, np.clip(step, -_MAX_STEP, _MAX_STEP)])
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log density of each row."""
+        """Return the negative log density of each row, from one array of raw predictions per parameter."""
         z = (y - raw[0]) * exp(-raw[1])
         return _LOG_2PI_HALF + raw[1] + 0.5 * z * z
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the mean and the logarithm of the standard deviation."""
+        """Return the mean and the logarithm of the standard deviation as raw predictions."""
         return [mean, float(log(deviation))]
 
     def mean(self, raw: Sequence[Array]) -> Array:
-        """Return the mean."""
+        """Return the mean of each row's distribution, which is raw[0]."""
         return raw[0]
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
-        """Return scipy.stats.norm."""
+        """Return a frozen scipy.stats.norm of all rows, from one array of raw predictions per parameter."""
         from scipy import stats
 
         return stats.norm(raw[0], exp(raw[1]))
@@ -263,31 +269,32 @@ class LogNormal(Normal):
         self._check_targets(y, "be positive", y > 0)
 
     def magnitude(self, y: Array) -> float:
-        """Return an approximate upper bound of the absolute raw predictions."""
+        """Return the largest absolute log target, as an approximate bound of the absolute raw predictions."""
         return super().magnitude(log(y))
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information."""
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
         return super().slopes(log(y), raw)
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
-        """Return the log ratio of the errors of log targets to predicted standard deviations."""
+        """Return (0, s), where exp(s) estimates the ratio of errors of log targets to predicted standard deviations."""
         return super().log_dispersion(log(y), raw, sample_weight)
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log density of each row."""
+        """Return the negative log density of each row, from one array of raw predictions per parameter."""
         logs = log(y)
         return super().losses(logs, raw) + logs
 
-    def _for_moments(self, y: Array) -> Array:
+    def _transformed_targets(self, y: Array) -> Array:
+        """Return the logarithms of the targets, whose mean and deviation start the search for constants."""
         return log(y)
 
     def mean(self, raw: Sequence[Array]) -> Array:
-        """Return exp(raw[0] + deviation**2 / 2), at most e**700."""
+        """Return the mean of each row's distribution, exp(raw[0] + exp(2 raw[1]) / 2), at most e**700."""
         return exp(np.minimum(raw[0] + 0.5 * exp(2 * raw[1]), 700.0))
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
-        """Return scipy.stats.lognorm."""
+        """Return a frozen scipy.stats.lognorm of all rows, from one array of raw predictions per parameter."""
         from scipy import stats
 
         return stats.lognorm(exp(raw[1]), 0.0, exp(raw[0]))
@@ -300,7 +307,7 @@ class StudentT(_LocationScale):
     limits = (_ANY, _LOG_SCALE, (0.0, 5.0))
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information."""
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
         precision, df = exp(-raw[1]), exp(raw[2])
         z = (y - raw[0]) * precision
         share = (df + 1) / (df + z * z)
@@ -312,21 +319,21 @@ class StudentT(_LocationScale):
         )
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log density of each row."""
+        """Return the negative log density of each row, from one array of raw predictions per parameter."""
         df = exp(raw[2])
         z = (y - raw[0]) * exp(-raw[1])
         return raw[1] + betaln(0.5, 0.5 * df) + 0.5 * raw[2] + 0.5 * (df + 1) * log1p(z * z / df)
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the parameters for ten degrees of freedom."""
+        """Return the raw predictions for this mean and standard deviation with ten degrees of freedom."""
         return [mean, float(log(deviation * math.sqrt(0.8))), math.log(10)]
 
     def mean(self, raw: Sequence[Array]) -> Array:
-        """Return the location, which is the mean with more than one degree of freedom."""
+        """Return the location raw[0] of each row, which is the mean if there is more than one degree of freedom."""
         return raw[0]
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
-        """Return scipy.stats.t."""
+        """Return a frozen scipy.stats.t of all rows, from one array of raw predictions per parameter."""
         from scipy import stats
 
         return stats.t(exp(raw[2]), raw[0], exp(raw[1]))
@@ -345,7 +352,7 @@ class _LogMean(Distribution):
     bounds = (0.0, math.inf)
 
     def mean(self, raw: Sequence[Array]) -> Array:
-        """Return exp(raw[0])."""
+        """Return the mean of each row's distribution, exp(raw[0])."""
         return exp(raw[0])
 
 
@@ -358,7 +365,7 @@ class _Positive(_LogMean):
         self._check_targets(y, "be positive", y > 0)
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the logarithms of the mean and of an approximate shape."""
+        """Return the logarithm of the mean, and of an approximate shape for this mean and standard deviation."""
         return [float(log(mean)), self._shape_power * float(log(mean / deviation))]
 
 
@@ -368,18 +375,18 @@ class GammaDistribution(_Positive):
     name = "gamma_dist"
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information."""
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
         shape, ratio = exp(raw[1]), y * exp(-raw[0])
         of_shape = digamma(shape) - raw[1] - 1 + raw[0] - log(y) + ratio
         return (shape * (1 - ratio), shape * of_shape), (shape, shape * (shape * trigamma(shape) - 1))
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log density of each row."""
+        """Return the negative log density of each row, from one array of raw predictions per parameter."""
         shape, logs = exp(raw[1]), log(y)
         return gammaln(shape) + shape * (raw[0] - raw[1] - logs + y * exp(-raw[0])) + logs
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
-        """Return scipy.stats.gamma."""
+        """Return a frozen scipy.stats.gamma of all rows, from one array of raw predictions per parameter."""
         from scipy import stats
 
         return stats.gamma(exp(raw[1]), 0.0, exp(raw[0] - raw[1]))
@@ -394,10 +401,11 @@ class Weibull(_Positive):
     _shape_power = 1.086  # Justus et al. (1978)
 
     def _log_scale(self, raw: Sequence[Array], shape: Array) -> Array:
+        """Return the logarithm of the Weibull scale of each row, from the log mean raw[0] and the shape."""
         return raw[0] - gammaln(1 + 1 / shape)
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information."""
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
         shape = exp(raw[1])
         z = shape * (log(y) - self._log_scale(raw, shape))
         away, shift = 1 - exp(np.minimum(z, _MAX_Z)), digamma(1 + 1 / shape)
@@ -405,7 +413,7 @@ class Weibull(_Positive):
         return (shape * away, away * (shift - z) - 1), (shape * shape, information)
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log density of each row."""
+        """Return the negative log density of each row, from one array of raw predictions per parameter."""
         shape, logs = exp(raw[1]), log(y)
         z = shape * (logs - self._log_scale(raw, shape))
         # Beyond its limit, the exponential is continued by its tangent, so that the derivatives are exact.
@@ -413,7 +421,7 @@ class Weibull(_Positive):
         return exp(np.minimum(z, _MAX_Z)) * (1 + rest) - z + logs - raw[1]
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
-        """Return scipy.stats.weibull_min."""
+        """Return a frozen scipy.stats.weibull_min of all rows, from one array of raw predictions per parameter."""
         from scipy import stats
 
         shape = exp(raw[1])
@@ -432,7 +440,7 @@ class BetaDistribution(Distribution):
         self._check_targets(y, "be above 0 and below 1", (y > 0) & (y < 1))
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information."""
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
         high, low, total = expit(raw[0]), expit(-raw[0]), exp(raw[1])
         a, b, log_high, log_low = high * total, low * total, log(y), log1p(-y)
         side = total * high * low
@@ -445,22 +453,22 @@ class BetaDistribution(Distribution):
         )
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log density of each row."""
+        """Return the negative log density of each row, from one array of raw predictions per parameter."""
         total = exp(raw[1])
         a, b = expit(raw[0]) * total, expit(-raw[0]) * total
         return betaln(a, b) - (a - 1) * log(y) - (b - 1) * log1p(-y)
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the parameters with this mean and variance."""
+        """Return the raw predictions of the distribution with this mean and standard deviation."""
         odds = mean * (1 - mean)
         return [float(log(mean / (1 - mean))), float(log(max(odds / deviation**2 - 1, 0.1)))]
 
     def mean(self, raw: Sequence[Array]) -> Array:
-        """Return expit(raw[0])."""
+        """Return the mean of each row's distribution, expit(raw[0])."""
         return expit(raw[0])
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
-        """Return scipy.stats.beta."""
+        """Return a frozen scipy.stats.beta of all rows, from one array of raw predictions per parameter."""
         from scipy import stats
 
         total = exp(raw[1])
@@ -487,7 +495,7 @@ class NegativeBinomial(_Counts):
     name = "negative_binomial"
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information.
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row.
 
         The information of the size has no closed form. The approximation is exact for small and for large means, and
         within 15 percent between them.
@@ -500,18 +508,18 @@ class NegativeBinomial(_Counts):
         return (share * (mean - y), size * of_size), (share * mean, limit * ratio * ratio)
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log probability of each row."""
+        """Return the negative log probability of each row, from one array of raw predictions per parameter."""
         mean, size = exp(raw[0]), exp(raw[1])
         counts = np.maximum(y, 1.0)
         of_counts = log(counts) + betaln(counts, size) + counts * log1p(exp(raw[1] - raw[0]))
         return size * log1p(mean / size) + np.where(y > 0, of_counts, 0.0)
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the parameters with this mean and variance."""
+        """Return the raw predictions of the distribution with this mean and standard deviation."""
         return [float(log(mean)), float(log(mean / max(deviation**2 / mean - 1, 0.1)))]
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
-        """Return scipy.stats.nbinom."""
+        """Return a frozen scipy.stats.nbinom of all rows, from one array of raw predictions per parameter."""
         from scipy import stats
 
         return stats.nbinom(exp(raw[1]), expit(raw[1] - raw[0]))
@@ -524,7 +532,7 @@ class ZeroInflatedPoisson(_Counts):
     limits = (_LOG_MEAN, (-9.0, 5.0))
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information."""
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
         mean, share, rest = exp(raw[0]), expit(raw[1]), expit(-raw[1])
         none = exp(-mean)
         zero = rest + share * none
@@ -537,22 +545,22 @@ class ZeroInflatedPoisson(_Counts):
         )
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log probability of each row."""
+        """Return the negative log probability of each row, from one array of raw predictions per parameter."""
         mean, share = exp(raw[0]), expit(raw[1])
         of_counts = mean - y * raw[0] + gammaln(y + 1) - log(share)
         return np.where(y == 0, -log(expit(-raw[1]) + share * exp(-mean)), of_counts)
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the parameters with this mean and variance."""
+        """Return the raw predictions of the distribution with this mean and standard deviation."""
         poisson = max(mean + deviation**2 / mean - 1, 1.1 * mean)
         return [float(log(poisson)), float(log(mean / (poisson - mean)))]
 
     def mean(self, raw: Sequence[Array]) -> Array:
-        """Return the mean of the counts, including the excess zeros."""
+        """Return the mean of each row's count, including the excess zeros."""
         return exp(raw[0]) * expit(raw[1])
 
     def scipy_distribution(self, raw: Sequence[Array]) -> Any:
-        """Return a frozen distribution with the methods of scipy.stats."""
+        """Return a frozen zero-inflated Poisson distribution with the interface of scipy.stats."""
         from fastens.engine.losses.zero_inflated import zero_inflated_poisson
 
         return zero_inflated_poisson(exp(raw[0]), expit(-raw[1]))
@@ -583,31 +591,31 @@ class Ordinal(Distribution):
         super().__init__()
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the raw predictions whose probabilities are the class priors."""
+        """Return the raw predictions, shape (n_outputs,), whose class probabilities are the class priors."""
         weights = class_weights(y, sample_weight, self.n_outputs + 1, self.comm)
         odds = [sum(weights[k:]) / sum(weights[:k]) for k in range(1, len(weights))]
         gaps = [odds[k - 1] / odds[k] for k in range(1, len(odds))]
         return np.array(self._clipped(np.array([log(odds[0]), *log(log(gaps))])))
 
-    def _odds(self, raw: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-        """Return the log odds of a class above each threshold, and the gaps between them."""
+    def _log_odds_and_gaps(self, raw: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """Return lists of arrays (n_rows,): log odds of a class above each threshold, and the gaps between them."""
         gaps = [exp(row) for row in raw[1:]]
         odds = [raw[0]]
         for gap in gaps:
             odds.append(odds[-1] - gap)
         return odds, gaps
 
-    def _log_shares(self, raw: Sequence[Array]) -> list[Array]:
-        """Return the logarithm of the probability of each class, without cancellation."""
-        odds, gaps = self._odds(raw)
+    def _log_probabilities(self, raw: Sequence[Array]) -> list[Array]:
+        """Return one array (n_rows,) per class: the logarithm of its probability, computed without cancellation."""
+        odds, gaps = self._log_odds_and_gaps(raw)
         above, below = ([_log_expit(sign * row) for row in odds] for sign in (1, -1))
         between = [above[k] + below[k + 1] + log(-_expm1_of_negative(gap)) for k, gap in enumerate(gaps)]
         return [below[0], *between, above[-1]]
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the derivatives of the rows' losses and the Fisher information."""
-        odds, gaps = self._odds(raw)
-        shares, n_classes = [exp(row) for row in self._log_shares(raw)], len(odds) + 1
+        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        odds, gaps = self._log_odds_and_gaps(raw)
+        shares, n_classes = [exp(row) for row in self._log_probabilities(raw)], len(odds) + 1
         above = [np.ones_like(raw[0]), *(expit(row) for row in odds), np.zeros_like(raw[0])]
         # Derivatives of the log probability of each class, by raw[0] and by the logarithms of the gaps.
         of_level = [1 - above[k] - above[k + 1] for k in range(n_classes)]
@@ -631,20 +639,21 @@ class Ordinal(Distribution):
         return first, second
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
-        """Return the negative log probability of each row's class."""
-        return -np.choose(y.astype(np.intp), np.stack(self._log_shares(raw)))
+        """Return the negative log probability of each row's class, from one array of raw predictions per parameter."""
+        return -np.choose(y.astype(np.intp), np.stack(self._log_probabilities(raw)))
 
     def decision(self, raw: Array) -> Array:
-        """Return the logarithms of the class probabilities."""
-        return np.column_stack(self._log_shares(self._clipped(raw.T)))
+        """Return the logarithms of the class probabilities, shape (n_rows, n_classes)."""
+        return np.column_stack(self._log_probabilities(self._clipped(raw.T)))
 
     def predict(self, raw: Array) -> Array:
-        """Return the class probabilities, (n_rows, n_classes)."""
+        """Return the class probabilities, shape (n_rows, n_classes), for raw predictions (n_rows, n_outputs)."""
         shares = exp(self.decision(raw))
         return shares / shares.sum(axis=1, keepdims=True)
 
 
 def _log_expit(x: Array) -> Array:
+    """Return log(1 / (1 + exp(-x))) without overflow."""
     return np.minimum(x, 0.0) - log1p(exp(-np.abs(x)))
 
 

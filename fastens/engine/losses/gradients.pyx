@@ -75,44 +75,46 @@ cdef struct Rows:
 
 
 cdef _set_targets(Rows* rows, const float64_t[::1] y, const uint8_t[::1] labels):
+    """Point `rows` to the targets `y`, or to the class indices `labels` if these are not None."""
     if labels is None:
         rows.y = &y[0]
     else:
         rows.labels = &labels[0]
 
 
-cdef _do_all(const Rows* rows, int n_threads):
-    """Write the derivatives or losses of all rows, block by block."""
+cdef _process_rows(const Rows* rows, int n_threads):
+    """Write the derivatives or losses of all rows, block by block in parallel."""
     cdef Py_ssize_t n_blocks = (rows.n_rows + _block_size(rows.loss) - 1) // _block_size(rows.loss)
     if rows.n_rows * rows.n_outputs <= FEW_ROWS:
-        dynamic_parallel_for(_do_block, <void*> rows, n_blocks, 1)
+        dynamic_parallel_for(_process_block, <void*> rows, n_blocks, 1)
     else:
         with nogil:
-            dynamic_parallel_for(_do_block, <void*> rows, n_blocks, n_threads)
+            dynamic_parallel_for(_process_block, <void*> rows, n_blocks, n_threads)
 
 
-cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _process_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Write the derivatives of a block of rows if there are buffers for them, otherwise the losses."""
     cdef const Rows* rows = <const Rows*> job
     cdef Py_ssize_t size = _block_size(rows.loss), first = block * size, n = min(size, rows.n_rows - first), i
-    cdef double of_labels[BLOCK]
-    cdef const double* y = of_labels
+    cdef double converted[BLOCK]
+    cdef const double* y = converted
     if rows.labels == NULL:
         y = rows.y + first
     else:
         for i in range(n):
-            of_labels[i] = rows.labels[first + i]
+            converted[i] = rows.labels[first + i]
     if rows.g != NULL:
-        _gradients_of_block(rows, y, first, n, rows.g + first, rows.h + first)
+        _write_block_gradients(rows, y, first, n, rows.g + first, rows.h + first)
     else:
-        _losses_of_block(rows, y, first, n, rows.out + first)
+        _write_block_losses(rows, y, first, n, rows.out + first)
 
 
 # Gradients --------------------------------------------------
 
-cdef void _residual_gradients(
+cdef void _write_residual_gradients(
     const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, float32_t* g
 ) noexcept nogil:
-    # For losses that depend on the residual only. Their hessian is 1 and is not written.
+    """Write the gradients of n rows from `first` on for losses of the residual, whose hessian is always 1."""
     cdef const double* raw = rows.raw + first
     cdef double parameter = rows.parameter
     cdef double above = 1.0 if rows.loss == ABSOLUTE_ERROR else parameter
@@ -133,9 +135,10 @@ cdef void _residual_gradients(
             g[i] = <float32_t> (parameter if residual > parameter else residual)
 
 
-cdef void _gradients_of_block(
+cdef void _write_block_gradients(
     const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
 ) noexcept nogil:
+    """Write gradients and hessians of n rows from index `first` on, whose targets are `y`, to `g` and `h`."""
     if rows.loss == BINARY_LOG_LOSS:
         binary_gradients(y, rows.raw + first, n, g, h)
     elif rows.loss == MULTICLASS_LOG_LOSS:
@@ -145,10 +148,11 @@ cdef void _gradients_of_block(
     elif rows.loss == GAMMA:
         gamma_gradients(y, rows.raw + first, n, g, h)
     else:
-        _residual_gradients(rows, y, first, n, g)
+        _write_residual_gradients(rows, y, first, n, g)
 
 
 cdef Py_ssize_t _block_size(int loss) noexcept nogil:
+    """Return the number of rows that are processed as one block for a loss code."""
     return CLASS_BLOCK if loss == MULTICLASS_LOG_LOSS else BLOCK
 
 
@@ -156,9 +160,10 @@ def gradients(
     int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float32_t[:, ::1] g,
     float32_t[:, ::1] h, int n_threads, const uint8_t[::1] labels=None,
 ):
-    """Write the first and second derivatives with respect to `raw`, both (n_outputs, n_rows).
+    """Write gradients `g` and hessians `h` of rows with respect to `raw`, all of shape (n_outputs, n_rows).
 
-    `h` may be None for losses whose hessian is 1, because they do not write it. Class indices may be passed as `labels`
+    `loss` is a code of `LOSS_CODES`; `parameter` is the level of the quantile loss or the limit of the Huber loss. `h`
+    may be None for losses whose hessian is 1, because they do not write it. Class indices may be passed as `labels`
     instead of `y`.
     """
     cdef Rows rows
@@ -166,14 +171,15 @@ def gradients(
         rows = Rows(loss, parameter, NULL, NULL, &raw[0, 0], raw.shape[1], raw.shape[0], &g[0, 0], NULL, NULL)
         _set_targets(&rows, y, labels)
         rows.h = rows.g if h is None else &h[0, 0]
-        _do_all(&rows, n_threads)
+        _process_rows(&rows, n_threads)
 
 
 # The loss of each row --------------------------------------------------
 
-cdef void _residual_losses(
+cdef void _write_residual_losses(
     const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, double* out
 ) noexcept nogil:
+    """Write the losses of n rows from index `first` on for losses that depend on the residual only."""
     cdef const double* raw = rows.raw + first
     cdef double parameter = rows.parameter
     cdef double above = 1.0 if rows.loss == ABSOLUTE_ERROR else parameter
@@ -194,9 +200,10 @@ cdef void _residual_losses(
             out[i] = 0.5 * residual * residual if residual <= parameter else parameter * (residual - 0.5 * parameter)
 
 
-cdef void _losses_of_block(
+cdef void _write_block_losses(
     const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, double* out
 ) noexcept nogil:
+    """Write the losses of n rows from index `first` on, whose targets are `y`, to `out`."""
     cdef const double* raw = rows.raw + first
     cdef Py_ssize_t i
     if rows.loss == BINARY_LOG_LOSS:
@@ -214,19 +221,19 @@ cdef void _losses_of_block(
         for i in range(n):
             out[i] = raw[i] + y[i] * out[i]
     else:
-        _residual_losses(rows, y, first, n, out)
+        _write_residual_losses(rows, y, first, n, out)
 
 
 def row_losses(
     int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float64_t[::1] out, int n_threads,
     const uint8_t[::1] labels=None,
 ):
-    """Write the loss of each row; class indices may be passed as `labels` instead of `y`."""
+    """Write the loss of each row to `out`, shape (n_rows,); class indices may be passed as `labels` instead of `y`."""
     cdef Rows rows
     if raw.shape[1] > 0:
         rows = Rows(loss, parameter, NULL, NULL, &raw[0, 0], raw.shape[1], raw.shape[0], NULL, NULL, &out[0])
         _set_targets(&rows, y, labels)
-        _do_all(&rows, n_threads)
+        _process_rows(&rows, n_threads)
 
 
 # Exact sums --------------------------------------------------
@@ -239,8 +246,8 @@ cdef struct WideSum:
     int64_t weight
 
 
-cdef inline void _add(WideSum* total, int64_t weight, int64_t value) noexcept nogil:
-    # weight < 2**31, |value| < 2**62: the products of the weight with each half of the value fit 62 bits
+cdef inline void _add_product(WideSum* total, int64_t weight, int64_t value) noexcept nogil:
+    """Add weight * value exactly, and the weight to the total weight; weight < 2**31 and |value| < 2**62."""
     cdef int64_t mask = (<int64_t> 1 << LIMB) - 1
     cdef int64_t high = weight * (value >> LIMB)
     cdef int64_t low = weight * (value & mask)
@@ -250,9 +257,10 @@ cdef inline void _add(WideSum* total, int64_t weight, int64_t value) noexcept no
     total.weight += weight
 
 
-cdef WideSum _sum_of_all(
+cdef WideSum _weighted_sum(
     const float64_t* values, const float64_t* weights, Py_ssize_t n, double value_scale, double weight_scale
 ) noexcept nogil:
+    """Return the exact sum of weight * value after scaling and rounding both; if weights are NULL, they are 1."""
     cdef WideSum total = WideSum(0, 0, 0, 0)
     cdef int64_t value, mask = (<int64_t> 1 << LIMB) - 1
     cdef Py_ssize_t i
@@ -264,7 +272,7 @@ cdef WideSum _sum_of_all(
         total.weight = n
     else:
         for i in range(n):
-            _add(&total, llrint(weights[i] * weight_scale), llrint(values[i] * value_scale))
+            _add_product(&total, llrint(weights[i] * weight_scale), llrint(values[i] * value_scale))
     return total
 
 
@@ -275,14 +283,14 @@ def weighted_sum(const float64_t[::1] values, const float64_t[::1] weights, doub
     further arithmetic is exact, so row order does not matter and integer weights count as copies.
     """
     cdef WideSum total
-    cdef const float64_t* given = NULL if weights is None else &weights[0]
+    cdef const float64_t* weight_data = NULL if weights is None else &weights[0]
     cdef const float64_t* first = &values[0]
     cdef Py_ssize_t n = values.shape[0]
     if n <= FEW_ROWS:
-        total = _sum_of_all(first, given, n, value_scale, weight_scale)
+        total = _weighted_sum(first, weight_data, n, value_scale, weight_scale)
     else:
         with nogil:
-            total = _sum_of_all(first, given, n, value_scale, weight_scale)
+            total = _weighted_sum(first, weight_data, n, value_scale, weight_scale)
     return (int(total.high) << 2 * LIMB) + (int(total.middle) << LIMB) + int(total.low), int(total.weight)
 
 
@@ -296,7 +304,7 @@ def largest_magnitude(const float64_t[::1] values):
 
 
 def class_weights(const float64_t[::1] y, const float64_t[::1] weights, double weight_scale, int64_t[::1] out):
-    """Add each row's weight, as an integer, to the total of its class."""
+    """Add each row's weight, scaled and rounded to an integer, to the element of its class in `out`."""
     cdef Py_ssize_t i
     cdef int64_t weight = 1
     with nogil:
@@ -308,13 +316,15 @@ def class_weights(const float64_t[::1] y, const float64_t[::1] weights, double w
 
 # Exact weighted quantiles --------------------------------------------------
 
-cdef inline double _middle_of_three(double a, double b, double c) noexcept nogil:
+cdef inline double _median_of_three(double a, double b, double c) noexcept nogil:
+    """Return the median of three numbers."""
     if a < b:
         return b if b < c else (c if a < c else a)
     return a if a < c else (c if b < c else b)
 
 
 cdef inline void _swap(float64_t* values, int64_t* weights, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """Swap elements i and j of both arrays."""
     cdef double value = values[i]
     cdef int64_t weight = weights[i]
     values[i] = values[j]
@@ -323,9 +333,11 @@ cdef inline void _swap(float64_t* values, int64_t* weights, Py_ssize_t i, Py_ssi
     weights[j] = weight
 
 
-cdef double _select(float64_t* values, int64_t* weights, Py_ssize_t n, double level) noexcept nogil:
-    # Return the smallest value with at least `level` of the weight at or below it (inverted distribution function).
-    # Selection by three-way partitioning, [ < pivot | = pivot | > pivot ], continues in the part that holds the result.
+cdef double _select_quantile(float64_t* values, int64_t* weights, Py_ssize_t n, double level) noexcept nogil:
+    """Return the smallest value with at least the share `level` of the weight at or below it; reorders both arrays.
+
+    Selection by three-way partitioning, [ < pivot | = pivot | > pivot ], continues in the part that holds the result.
+    """
     cdef int64_t below = 0, total = 0, weight_less, weight_equal
     cdef Py_ssize_t first = 0, last = n, less, i, greater
     cdef uint32_t random = 12345
@@ -335,7 +347,7 @@ cdef double _select(float64_t* values, int64_t* weights, Py_ssize_t n, double le
     needed = level * <double> total
     while last - first > 1:
         random = random * 1664525u + 1013904223u
-        pivot = _middle_of_three(values[first], values[first + random % (last - first)], values[last - 1])
+        pivot = _median_of_three(values[first], values[first + random % (last - first)], values[last - 1])
         less = first
         i = first
         greater = last
@@ -366,7 +378,7 @@ cdef double _select(float64_t* values, int64_t* weights, Py_ssize_t n, double le
 cdef double _clipped_mean(
     const float64_t* values, const int64_t* weights, Py_ssize_t n, double centre, double limit
 ) noexcept nogil:
-    # Weighted mean of (value - centre) clipped to [-limit, limit]
+    """Return the weighted mean of value - centre, each clipped to [-limit, limit]."""
     cdef WideSum total = WideSum(0, 0, 0, 0)
     cdef double difference, scale = FIXED_ONE / limit
     cdef int64_t mask = (<int64_t> 1 << LIMB) - 1
@@ -374,7 +386,7 @@ cdef double _clipped_mean(
     for i in range(n):
         difference = values[i] - centre
         difference = -limit if difference < -limit else (limit if difference > limit else difference)
-        _add(&total, weights[i], llrint(difference * scale))
+        _add_product(&total, weights[i], llrint(difference * scale))
     # Carries are propagated first, so that equal sums have equal limbs in any order of summation.
     total.middle += total.low >> LIMB
     total.low &= mask
@@ -397,7 +409,7 @@ def leaf_values(
     float64_t[::1] residuals, int64_t[::1] weights, const int64_t[::1] leaf_starts, double level, double limit,
     float64_t[::1] out, int n_threads,
 ):
-    """Write a quantile of the residuals of each leaf. With a limit, add the mean remainder, clipped to the limit.
+    """Write the quantile `level` of the residuals of each leaf. With a limit, add the mean remainder, clipped to it.
 
     The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`. Both arrays of rows are reordered
     within the leaves. The value of an empty leaf is 0.
@@ -408,17 +420,18 @@ def leaf_values(
         return
     leaves = Leaves(&residuals[0], &weights[0], &leaf_starts[0], level, limit, &out[0])
     with nogil:
-        dynamic_parallel_for(_value_of_leaf, &leaves, out.shape[0], n_threads)
+        dynamic_parallel_for(_write_leaf_value, &leaves, out.shape[0], n_threads)
 
 
-cdef void _value_of_leaf(void* job, Py_ssize_t leaf, int32_t thread) noexcept nogil:
+cdef void _write_leaf_value(void* job, Py_ssize_t leaf, int32_t thread) noexcept nogil:
+    """Write the quantile of one leaf's residuals, plus the clipped mean remainder if there is a limit."""
     cdef const Leaves* leaves = <const Leaves*> job
     cdef Py_ssize_t start = leaves.starts[leaf], n = leaves.starts[leaf + 1] - start
     cdef float64_t* values = leaves.residuals + start
     cdef int64_t* weights = leaves.weights + start
     cdef double value = 0
     if n > 0:
-        value = _select(values, weights, n, leaves.level)
+        value = _select_quantile(values, weights, n, leaves.level)
         if leaves.limit > SMALLEST_LIMIT:
             value = value + _clipped_mean(values, weights, n, value, leaves.limit)
     leaves.out[leaf] = value
@@ -427,21 +440,21 @@ cdef void _value_of_leaf(void* job, Py_ssize_t leaf, int32_t thread) noexcept no
 # From raw predictions to the target scale --------------------------------------------------
 
 def means_of_log(const float64_t[::1] raw, float64_t[::1] out):
-    """Write exp(raw)."""
+    """Write exp(raw) of each element to `out`."""
     if raw.shape[0] > 0:
         with nogil:
             exp_values(&raw[0], raw.shape[0], &out[0])
 
 
 def binary_probabilities(const float64_t[::1] raw, float64_t[:, ::1] out):
-    """Write the probabilities of both classes."""
+    """Write the probabilities of both classes for log odds `raw` to `out`, shape (n_rows, 2)."""
     if raw.shape[0]:
         with nogil:
             probability_pairs(&raw[0], raw.shape[0], &out[0, 0])
 
 
 def class_probabilities(const float64_t[:, ::1] raw, float64_t[:, ::1] out):
-    """Write the softmax of each row."""
+    """Write the softmax of each row of `raw` to `out`, both of shape (n_rows, n_classes)."""
     cdef Py_ssize_t i, k, n_classes = raw.shape[1]
     cdef double largest, total
     with nogil:

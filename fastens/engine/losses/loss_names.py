@@ -47,6 +47,7 @@ from fastens.engine.losses.numeric_losses import (
 
 
 def _signed_squares(raw: Array) -> Array:
+    """Return sign(raw) raw**2, shape (n_rows,), for raw predictions of shape (n_rows, 1)."""
     return np.sign(raw[:, 0]) * raw[:, 0] * raw[:, 0]
 
 
@@ -60,11 +61,12 @@ class RootSquaredError(JoinedLosses):
         self.name = "squared_error_of_root"
 
     def target_of(self, y: Array, part: int) -> Array:
-        """Return the square roots of the absolute targets with the signs of the targets."""
+        """Return sign(y) sqrt(abs(y)), the target of the squared error."""
         return np.sign(y) * np.sqrt(np.abs(y))
 
 
-def _intensities(raw: Array) -> Array:
+def _softplus(raw: Array) -> Array:
+    """Return log(1 + exp(raw)), shape (n_rows,), for raw predictions of shape (n_rows, 1)."""
     return logaddexp(0.0, raw[:, 0])
 
 
@@ -72,19 +74,22 @@ class CrossEntropyLambda(CrossEntropy):
     """The cross entropy of 1 - exp(-m), the logistic function of raw; predictions are m = log(1 + exp(raw))."""
 
     name = "cross_entropy_lambda"
-    link = Link("", _intensities)
+    link = Link("", _softplus)
 
 
-def loss_of_levels(kind: Callable[[float], Loss], name: str, levels: Any) -> Loss:
-    """Return a quantile or expectile loss for one level or for several levels."""
+def loss_of_levels(make_loss: Callable[[float], Loss], name: str, levels: Any) -> Loss:
+    """Return the loss for one level, or a joint loss for a list of levels; raise ValueError unless they ascend.
+
+    `make_loss` creates the loss of a level, and `name` is the name of the loss in errors.
+    """
     if levels is None or isinstance(levels, float | np.floating):
-        return kind(checked_level(levels, name))
+        return make_loss(validated_level(levels, name))
     if len(levels) == 0 or any(a >= b for a, b in pairwise(levels)):
         raise ValueError(f"quantile must list ascending levels for loss={name!r}; got {list(levels)!r}.")
-    return SeveralLevels([kind(checked_level(level, name)) for level in levels])
+    return SeveralLevels([make_loss(validated_level(level, name)) for level in levels])
 
 
-def checked_level(level: Any, name: str) -> float:
+def validated_level(level: Any, name: str) -> float:
     """Return a level as a float; raise ValueError unless it is a float between 0 and 1."""
     if not isinstance(level, float | np.floating) or not 0 < level < 1:
         raise ValueError(f"quantile must be between 0 and 1 for loss={name!r}; got {level!r}.")
@@ -134,7 +139,7 @@ def regression_loss(loss: Any, level: Any = None) -> Loss:
 
 
 def distribution_of(loss: Loss, raw: Array) -> Any:
-    """Return the rows' frozen distributions of scipy.stats; raise ValueError if the loss does not predict them."""
+    """Return the frozen scipy.stats distributions of rows; raise ValueError if the loss does not predict them."""
     if loss.frozen is None:
         raise ValueError(
             "loss must be one that predicts a distribution, such as 'normal' or 'negative_binomial'; got "
@@ -173,5 +178,5 @@ def classification_loss(loss: Any, n_classes: int) -> Loss:
 
 
 def is_custom(loss: Any) -> bool:
-    """Return True if this is a user-defined loss."""
+    """Return True if `loss` is a user-defined loss: a function, or an instance with a method `derivatives`."""
     return not isinstance(loss, type) and (callable(loss) or callable(getattr(loss, "derivatives", None)))

@@ -42,6 +42,10 @@ def smallest_reaching(comm: Comm, values: Array, weights: Whole, group: NDArray[
         The group of each row.
     needed : float64 array of shape (n_groups,)
         Cumulative weights to reach, positive and at most the total weight of the group.
+
+    Returns
+    -------
+    float64 array of shape (n_groups,)
     """
     keys = ordered_bits(values).view(np.uint64) ^ _SIGN
     prefix = np.zeros(len(needed), dtype=np.uint64)
@@ -63,7 +67,11 @@ def smallest_reaching(comm: Comm, values: Array, weights: Whole, group: NDArray[
 def leaf_quantiles(
     comm: Comm, residuals: Array, weights: Whole, leaf_starts: Whole, level: float, limit: float
 ) -> Array:
-    """Return the results of the kernel `leaf_values` for the rows of all ranks, which must have the same leaves."""
+    """Return a weighted quantile of the residuals of each leaf over all ranks, which must have the same leaves.
+
+    Rows are sorted by leaf, leaf `i` holds the rows from `leaf_starts[i]` to `leaf_starts[i + 1]`. With a limit, the
+    mean remainder, clipped to the limit, is added. The value of a leaf without rows is 0.
+    """
     n_leaves = len(leaf_starts) - 1
     leaf = np.repeat(np.arange(n_leaves), np.diff(leaf_starts))
     totals = np.zeros((2, n_leaves), dtype=np.int64)
@@ -81,10 +89,13 @@ def leaf_quantiles(
 
 
 def _clipped_means(
-    comm: Comm, differences: Array, weights: Whole, leaf: NDArray[np.intp], of_leaves: tuple[Whole, float]
+    comm: Comm, differences: Array, weights: Whole, leaf: NDArray[np.intp], totals_and_limit: tuple[Whole, float]
 ) -> Array:
-    """Return the weighted mean of the differences in each leaf after clipping them to a limit."""
-    totals, limit = of_leaves
+    """Return the weighted mean of the clipped differences in each leaf, over all ranks, shape (n_leaves,).
+
+    Differences are clipped to [-limit, limit]; `totals_and_limit` holds the total weight of each leaf and the limit.
+    """
+    totals, limit = totals_and_limit
     whole = np.rint(np.clip(differences, -limit, limit) * (_FIXED_ONE / limit)).astype(np.int64)
     high, low = weights * (whole >> _LIMB), weights * (whole & _MASK)
     limbs = np.zeros((3, len(totals)), dtype=np.int64)
@@ -112,7 +123,7 @@ _MAX_SHIFT = 1000
 
 
 def _weight_scale(weights: Array | None, comm: Comm = LOCAL) -> float:
-    """Return a power of two that makes weights integers below 2**31 after rounding; 1 if they already are."""
+    """Return the power of two by which weights are multiplied before they are rounded to integers below 2**31."""
     if weights is None:
         return 1.0
     (largest,) = max_floats(comm, float(weights.max(initial=0.0)))
@@ -126,7 +137,7 @@ def weighted_mean(values: Array, weights: Array | None = None, comm: Comm = LOCA
 
     Values are rounded to 2**-61 of the largest absolute value, and weights to 2**-30 of the largest weight.
     """
-    largest = _largest(values, comm)
+    largest = _largest_magnitude(values, comm)
     if not math.isfinite(largest):
         return largest
     exponent = 61 - math.frexp(largest)[1]
@@ -139,18 +150,19 @@ def weighted_mean(values: Array, weights: Array | None = None, comm: Comm = LOCA
 
 
 def exact_sum(values: Array, comm: Comm = LOCAL) -> float:
-    """Return the sum of `values` between 2**-900 and 2**900, exact after rounding to 2**-61 of the largest."""
-    exponent = 61 - math.frexp(_largest(values, comm))[1]
+    """Return the sum over all ranks, exact after rounding to 2**-61 of the largest value (2**-900 to 2**900)."""
+    exponent = 61 - math.frexp(_largest_magnitude(values, comm))[1]
     sums = kernels.weighted_sum(values, None, math.ldexp(1.0, exponent), 1.0) if values.size else (0, 0)
     return math.ldexp(sum_ints(comm, *sums)[0], -exponent)
 
 
-def _largest(values: Array, comm: Comm) -> float:
+def _largest_magnitude(values: Array, comm: Comm) -> float:
+    """Return the largest absolute value over all ranks, or NaN if any value is NaN."""
     return max_floats(comm, kernels.largest_magnitude(values) if values.size else 0.0)[0]
 
 
 def weighted_quantile(values: Array, level: float, weights: Array | None = None, comm: Comm = LOCAL) -> float:
-    """Return the smallest value such that at least the share `level` of the weight is at or below it."""
+    """Return the smallest value with at least the share `level` of all ranks' weight at or below it."""
     starts = np.array([0, values.size], dtype=np.int64)
     whole = whole_weights(weights, values.size, comm)
     if comm.size > 1:
@@ -161,9 +173,10 @@ def weighted_quantile(values: Array, level: float, weights: Array | None = None,
 
 
 def whole_weights(weights: Array | None, n_rows: int, comm: Comm) -> NDArray[np.int64]:
-    """Return weights as integers below 2**31, rounded to 2**-30 of the largest unless they already are integers.
+    """Return integer weights, shape (n_rows,): unchanged if already integers, otherwise scaled to below 2**31.
 
-    Positive weights are never rounded to 0, because a leaf might not have any other rows.
+    Scaling rounds to 2**-30 of the largest weight of all ranks. Positive weights are never rounded to 0, because a leaf
+    might not have any other rows. If weights are None, all are 1.
     """
     if weights is None:
         return np.ones(n_rows, dtype=np.int64)
@@ -189,23 +202,26 @@ class Link(NamedTuple):
 
 
 def _first_column(raw: Array) -> Array:
+    """Return the first column, shape (n_rows,), of raw predictions of shape (n_rows, n_outputs)."""
     return raw[:, 0]
 
 
-def _means_of_logs(raw: Array) -> Array:
+def _exp_of_first_column(raw: Array) -> Array:
+    """Return exp(raw), shape (n_rows,), for raw predictions of shape (n_rows, 1)."""
     out = np.empty(raw.shape[0])
     kernels.means_of_log(np.ascontiguousarray(raw[:, 0]), out)
     return out
 
 
 def binary_probabilities(raw: Array) -> Array:
-    """Return the probabilities of both classes, (n_rows, 2)."""
+    """Return the probabilities of both classes, shape (n_rows, 2), for log odds of n_rows elements."""
     out = np.empty((raw.size, 2))
     kernels.binary_probabilities(raw.reshape(-1), out)
     return out
 
 
 def _class_probabilities(raw: Array) -> Array:
+    """Return the softmax of each row of raw predictions, shape (n_rows, n_classes)."""
     out = np.empty(raw.shape)
     kernels.class_probabilities(np.ascontiguousarray(raw), out)
     return out
@@ -214,7 +230,7 @@ def _class_probabilities(raw: Array) -> Array:
 # For losses that override `predict`.
 NO_LINK = Link("", np.asarray)
 IDENTITY = Link("identity", _first_column)
-LOG = Link("exp", _means_of_logs)
+LOG = Link("exp", _exp_of_first_column)
 LOGIT = Link("sigmoid", binary_probabilities)
 SOFTMAX = Link("softmax", _class_probabilities)
 
@@ -302,33 +318,33 @@ class Loss:
     _leaf_limit = 0.0
 
     def join(self, comm: Comm) -> None:
-        """Reduce over the rows of all ranks from now on."""
+        """Set the communicator of the loss, so that its sums and quantiles run over the rows of all ranks."""
         self.comm = comm
 
     def _range(self, y: Array) -> tuple[float, float]:
-        """Return the smallest and the largest target."""
+        """Return the smallest and the largest target over all ranks."""
         low, high = max_floats(self.comm, -float(y.min(initial=math.inf)), float(y.max(initial=-math.inf)))
         return -low, high
 
     def check_target(self, y: Array) -> None:
-        """Raise ValueError if the loss is not defined for `y`."""
+        """Raise ValueError if the loss is not defined for a target in `y`, for example a negative count."""
 
     def check_start(self, y: Array) -> None:
-        """Raise ValueError if no constant minimizes the loss."""
+        """Raise ValueError if no finite constant minimizes the loss for `y`, for example counts that are all 0."""
 
     def check_measured(self, y: Array | None = None) -> None:
-        """Raise ValueError if the loss of rows, which may have the targets `y`, is not available."""
+        """Raise ValueError if the loss cannot be computed for rows, whose targets may be passed as `y`."""
 
     def magnitude(self, y: Array) -> float:
-        """Return an approximate upper bound of the absolute raw predictions."""
+        """Return an approximate upper bound of the absolute raw predictions for the targets of all ranks."""
         return self.largest_raw or max_floats(self.comm, float(np.abs(y).max(initial=0.0)))[0]
 
     def of_output(self, output: int) -> Loss:
-        """Return the loss that renews the leaves of one output's trees."""
+        """Return the loss object that limits the steps and computes the leaf values of one output's trees."""
         return self
 
     def residuals(self, y: Array, raw: Array, output: int) -> Array:
-        """Return the values that leaves are renewed from: the target minus the raw prediction of one output."""
+        """Return the residuals of one output, from which leaf values are computed: `y - raw[output]`."""
         return y - raw[output]
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
@@ -346,33 +362,33 @@ class Loss:
         raise NotImplementedError
 
     def narrowed(self, y: Array) -> NDArray[Any]:
-        """Return targets that a fit holds during all rounds, in the smallest type that the loss reads."""
+        """Return the targets as bytes if the kernels of the loss read class indices as bytes, otherwise unchanged."""
         return y.astype(np.uint8) if self.reads_bytes and self.n_outputs <= 256 else y
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the derivatives in double precision if the loss has formulas for them, otherwise in float32."""
+        """Return gradients and hessians (n_outputs, n_rows), in double precision if the loss has formulas for it."""
         derivatives = np.ones((2, *raw.shape), dtype=np.float32)
         self.gradients(y, raw, derivatives[0], derivatives[1])
         return derivatives[0].astype(np.float64), derivatives[1].astype(np.float64)
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Return the weighted mean loss of the rows."""
-        return weighted_mean(self._losses_of(y, raw, n_threads), sample_weight, self.comm)
+        return weighted_mean(self._compute_row_losses(y, raw, n_threads), sample_weight, self.comm)
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row for losses with one raw prediction; `raw` and the result have shape (n_rows,)."""
-        return self._losses_of(y, raw[None])
+        """Return the loss of each row, for losses with one output; `raw` and the result have shape (n_rows,)."""
+        return self._compute_row_losses(y, raw[None])
 
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        """Return the loss of each row; `raw` has shape (n_outputs, n_rows)."""
+    def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """Return the loss of each row, shape (n_rows,); `raw` has shape (n_outputs, n_rows)."""
         raise NotImplementedError
 
     def predict(self, raw: Array) -> Array:
-        """Return the means, quantiles or probabilities for raw predictions of shape (n_rows, n_outputs)."""
+        """Return the means, quantiles or probabilities of rows for raw predictions of shape (n_rows, n_outputs)."""
         return self.link.inverse(raw)
 
     def decision(self, raw: Array) -> Array:
-        """Return the scores of the classes, of which the largest is predicted; raw predictions by default."""
+        """Return the scores of the classes, shape (n_rows, n_classes), the largest of which is predicted."""
         return raw
 
     def deviation(self, predicted: Array) -> Array:
@@ -380,14 +396,14 @@ class Loss:
         return np.maximum(predicted[:, 0], np.finfo(float).tiny) ** (self.variance_power / 2)
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
-        """Return how much wider the errors are than predicted, as a change of each raw prediction.
+        """Return the change of each raw prediction, shape (n_outputs,), that makes predicted spreads match the errors.
 
         Returns None if the loss does not predict the dispersion of the targets.
         """
         return None
 
     def damped(self, steps: Array) -> Array:
-        """Return Newton steps of leaves, shortened if they would overshoot the minimum of the loss by far."""
+        """Return the Newton steps of leaves, shortened if they would overshoot the minimum of the loss by far."""
         return steps if self.max_step == math.inf else np.minimum(np.maximum(steps, -self.max_step), self.max_step)
 
     def leaf_values(
@@ -421,12 +437,13 @@ class KernelLoss(Loss):
         self._code = kernels.LOSS_CODES[self._kernel or self.name]
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first and second derivatives."""
+        """Write the gradients and hessians of rows, both of shape (n_outputs, n_rows), with the kernel of the loss."""
         n_threads = threads_for(raw.size, n_threads, self._grain)
         targets, labels = (None, y) if y.dtype == np.uint8 else (y, None)
         kernels.gradients(self._code, self._parameter, targets, raw, gradients, hessians, n_threads, labels)
 
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+    def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """Return the loss of each row, shape (n_rows,), with the kernel of the loss."""
         out, n_threads = np.empty(y.size), threads_for(raw.size, n_threads, self._grain)
         targets, labels = (None, y) if y.dtype == np.uint8 else (y, None)
         kernels.row_losses(self._code, self._parameter, targets, raw, out, n_threads, labels)
@@ -441,11 +458,11 @@ class SquaredError(KernelLoss):
     _grain = _GRAIN_RESIDUAL
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the mean."""
+        """Return the weighted mean of the targets, shape (1,)."""
         return np.array([weighted_mean(y, sample_weight, self.comm)])
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return prediction minus target, and 1."""
+        """Return the gradients `raw - y` and hessians of 1, both of shape (1, n_rows)."""
         return raw - y, np.ones_like(raw)
 
 
@@ -463,7 +480,7 @@ class Quantile(KernelLoss):
         self._leaf_level, self.tail = level, min(level, 1 - level)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the quantile."""
+        """Return the weighted quantile of the targets at the level of the loss, shape (1,)."""
         return np.array([weighted_quantile(y, self._leaf_level, sample_weight, self.comm)])
 
 
@@ -493,13 +510,13 @@ class Huber(KernelLoss):
         self._alpha = alpha
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the median."""
+        """Return the weighted median of the targets, shape (1,), and set the limit by its residuals."""
         start = np.array([weighted_quantile(y, 0.5, sample_weight, self.comm)])
         self.start_round(y, np.broadcast_to(start[:, None], (1, y.size)), sample_weight)
         return start
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Update the limit; if the quantile of the absolute residuals is 0, use the largest residual."""
+        """Set the limit to the quantile `alpha` of the absolute residuals, or to the largest residual if it is 0."""
         distances = np.abs(y - raw[0])
         limit = weighted_quantile(distances, self._alpha, sample_weight, self.comm)
         self._parameter = limit or max_floats(self.comm, float(distances.max(initial=0.0)))[0]
@@ -515,7 +532,7 @@ class LogLinkLoss(Loss):
     noise_l2, noise_power = 30.0, 1.0  # makes the default L2 independent of the target's unit
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the logarithm of the mean."""
+        """Return the logarithm of the weighted mean of the targets, shape (1,)."""
         mean = weighted_mean(y, sample_weight, self.comm)
         if mean == 0:  # all nonzero targets may belong to rows whose tiny weights are rounded to 0
             assert sample_weight is not None
@@ -530,9 +547,9 @@ class Poisson(LogLinkLoss, KernelLoss):
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all targets are nonnegative."""
-        least = self._range(y)[0]
-        if least < 0:
-            raise ValueError(f"y must not be negative for loss='poisson'; its smallest value is {least}.")
+        low = self._range(y)[0]
+        if low < 0:
+            raise ValueError(f"y must not be negative for loss='poisson'; its smallest value is {low}.")
 
     def check_start(self, y: Array) -> None:
         """Raise ValueError if all targets are 0."""
@@ -540,13 +557,13 @@ class Poisson(LogLinkLoss, KernelLoss):
             raise ValueError("y must have a positive sum for loss='poisson'; all its values are 0.")
 
     def frozen(self, raw: Array) -> Any:
-        """Return scipy.stats.poisson."""
+        """Return frozen scipy.stats.poisson distributions of the rows, from raw predictions of shape (n_rows, 1)."""
         from scipy import stats
 
         return stats.poisson(self.predict(raw))
 
     def damped(self, steps: Array) -> Array:
-        """Replace positive Newton steps by log(1 + step), the exact minimum log(sum(y) / sum(exp(raw))) of a leaf."""
+        """Return Newton steps, positive ones replaced by log(1 + step), the exact minimum of a leaf's loss."""
         return np.where(steps > 0, log1p(np.maximum(steps, 0)), steps)
 
 
@@ -558,12 +575,12 @@ class Gamma(LogLinkLoss, KernelLoss):
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all targets are positive."""
-        least = self._range(y)[0]
-        if least <= 0:
-            raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {least}.")
+        low = self._range(y)[0]
+        if low <= 0:
+            raise ValueError(f"y must be positive for loss='gamma'; its smallest value is {low}.")
 
     def damped(self, steps: Array) -> Array:
-        """Replace negative Newton steps by -log(1 - step), the exact minimum of a leaf: log(mean(y exp(-raw)))."""
+        """Return Newton steps, negative ones replaced by -log(1 - step), the exact minimum of a leaf's loss."""
         return np.where(steps < 0, -log1p(np.maximum(-steps, 0)), steps)
 
 
@@ -577,7 +594,7 @@ class _LogLoss(KernelLoss):
     reads_bytes = True
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return p - 1 for the true class and p otherwise, and p (1 - p), times K / (K - 1) for K > 2 classes."""
+        """Return gradients p - y (by class) and hessians p (1 - p), times K / (K - 1) for K > 2 classes."""
         of_classes = LOGIT if self.n_outputs == 1 else SOFTMAX
         share = np.ascontiguousarray(of_classes.inverse(np.ascontiguousarray(raw.T)).T)
         if self.n_outputs == 1:
@@ -594,7 +611,7 @@ class BinaryLogLoss(_LogLoss):
     link = LOGIT
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the log odds of class 1."""
+        """Return the log odds of class 1 by total weights, shape (1,)."""
         return np.array([log_odds(y, sample_weight, self.comm)])
 
 
@@ -610,20 +627,20 @@ class MulticlassLogLoss(_LogLoss):
     link = SOFTMAX
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the logarithms of the class priors."""
+        """Return the logarithms of the class priors by total weights, shape (n_classes,)."""
         shares = class_weights(y, sample_weight, self.n_outputs, self.comm)
         total = sum(shares)
         return log([share / total for share in shares])
 
 
 def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:
-    """Return the log of the ratio of the total weights of class 1 and class 0."""
+    """Return the log of the ratio of the total weights of class 1 and class 0, over all ranks."""
     shares = class_weights(y, weights, 2, comm)
     return float(log(shares[1] / shares[0]))
 
 
 def class_weights(y: Array, weights: Array | None, n_classes: int, comm: Comm) -> list[int]:
-    """Return the total weight of each class, as integers of at least 1."""
+    """Return the total weight of each class over all ranks as scaled integers of at least 1."""
     out = np.zeros(n_classes, dtype=np.int64)
     kernels.class_weights(y, weights, _weight_scale(weights, comm), out)
     comm.allreduce_sum(out)

@@ -48,26 +48,27 @@ class NumericLoss(Loss):
         self._parameter = parameter
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Any, Any]:
-        """Return the first and second derivatives of each row's loss."""
+        """Return gradients and hessians of rows, both of shape (n_rows,) like `y` and `raw`."""
         raise NotImplementedError
 
     def losses(self, y: Array, raw: Any) -> Array:
-        """Return the loss of each row."""
+        """Return the loss of each row; `y`, `raw` and the result have shape (n_rows,)."""
         raise NotImplementedError
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first and second derivatives with respect to `raw`, block by block."""
+        """Write gradients and hessians of shape (1, n_rows), block by block; hessians only if they are not constant."""
         for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
             gradients[0, rows], second = self.derivatives(y[rows], raw[0, rows])
             if hessians is not None and not self.constant_hessian:
                 hessians[0, rows] = second
 
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+    def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """Return the loss of each row, shape (n_rows,), for raw predictions of shape (1, n_rows)."""
         return self.losses(y, raw[0])
 
-    def _reweighted_mean(self, y: Array, weight: Array | None, factor: Callable[[Array], Array], start: float) -> Array:
-        """Return the fixed point of c = mean of y with weights factor(c - y)."""
+    def _fixed_point(self, y: Array, weight: Array | None, factor: Callable[[Array], Array], start: float) -> Array:
+        """Return c, shape (1,), such that c is the mean of y with the weights weight * factor(c - y), from `start`."""
         for _ in range(MAX_STEPS):
             factors = factor(start - y)
             away = y - start
@@ -90,9 +91,9 @@ class Tweedie(NumericLoss, LogLinkLoss):
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all targets are nonnegative."""
-        least, most = self._range(y)
-        if least < 0:
-            raise ValueError(f"y must be non-negative for loss='tweedie'; got values from {least} to {most}.")
+        low, high = self._range(y)
+        if low < 0:
+            raise ValueError(f"y must be non-negative for loss='tweedie'; got values from {low} to {high}.")
 
     def check_start(self, y: Array) -> None:
         """Raise ValueError if all targets are 0."""
@@ -100,18 +101,18 @@ class Tweedie(NumericLoss, LogLinkLoss):
             raise ValueError("y must have at least one positive value for loss='tweedie'; all its values are 0.")
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the first and second derivatives of each row's loss."""
+        """Return gradients and hessians of rows, both of shape (n_rows,)."""
         p = self._parameter
         falling, rising = y * exp((1 - p) * raw), exp((2 - p) * raw)
         return rising - falling, (p - 1) * falling + (2 - p) * rising
 
     def losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row."""
+        """Return the loss of each row, shape (n_rows,)."""
         p = self._parameter
         return y * exp((1 - p) * raw) / (p - 1) + exp((2 - p) * raw) / (2 - p)
 
     def damped(self, steps: Array) -> Array:
-        """Return the exact minimum of a leaf's loss from its Newton step: log(A / B) for the sums A, B of the terms."""
+        """Return the step to the exact minimum of a leaf's loss for each Newton step of a leaf."""
         p = self._parameter
         tiny = np.finfo(np.float64).tiny
         up, down = 1 + (2 - p) * steps, 1 - (p - 1) * steps
@@ -142,20 +143,20 @@ class LogCosh(NumericLoss):
         self._leaf_limit = 1.0
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the constant with the lowest loss."""
+        """Return the constant with the lowest loss, shape (1,), found by iteratively reweighted means."""
         median = weighted_quantile(y, 0.5, sample_weight, self.comm)
-        return self._reweighted_mean(y, sample_weight, self._curvature, median)
+        return self._fixed_point(y, sample_weight, self._curvature, median)
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Reduce the clipping limit if all residuals are small, so that fixed-point means stay precise."""
+        """Reduce the clipping limit of leaf values if all residuals are small, so that they stay precise."""
         self._leaf_limit = min(1.0, 2 * self.magnitude(y - raw[0]))
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the gradients, and the curvatures of the parabolas that touch the loss from above."""
+        """Return tanh(d) and tanh(d) / d for d = raw - y, both of shape (n_rows,)."""
         return _tanh(raw - y), self._curvature(raw - y)
 
     def losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row."""
+        """Return log(cosh(raw - y)) of each row, shape (n_rows,)."""
         distance = np.abs(raw - y)
         large = distance + log1p(exp(-2 * distance)) - math.log(2)
         # These terms cancel at small distances, where the series is accurate to 1 part in 10**12.
@@ -164,6 +165,7 @@ class LogCosh(NumericLoss):
         return np.where(distance < _SMALL, series, large)
 
     def _curvature(self, difference: Array) -> Array:
+        """Return tanh(d) / d for differences d, and its limit 1 for d = 0."""
         small = np.abs(difference) < 1e-4
         parabola = 1 - np.where(small, difference, 0) ** 2 / 3
         return np.where(small, parabola, _tanh(difference) / np.where(small, 1, difference))
@@ -182,32 +184,34 @@ class Expectile(NumericLoss):
         return self._unit or 1.0
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Measure the noise of the best constant before the first round."""
+        """Before the first round, store the square root of the noise of the best constant."""
         if self._unit is None:
             away = y - self.start(y, sample_weight)
-            largest, side = self.magnitude(away), self._side(-away)
+            largest, side = self.magnitude(away), self._side_weights(-away)
             squares = (side * (away / (largest or 1.0))) ** 2
             noise = weighted_mean(squares, sample_weight, self.comm) / weighted_mean(side, sample_weight, self.comm)
             self._unit = largest * math.sqrt(noise)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the expectile."""
-        return self._reweighted_mean(y, sample_weight, self._side, weighted_mean(y, sample_weight, self.comm))
+        """Return the weighted expectile of the targets, shape (1,)."""
+        return self._fixed_point(y, sample_weight, self._side_weights, weighted_mean(y, sample_weight, self.comm))
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the derivatives of half the weighted squares."""
-        side = self._side(raw - y)
+        """Return gradients w (raw - y) and hessians w, where w is the level if y is above raw, otherwise 1 - level."""
+        side = self._side_weights(raw - y)
         return side * (raw - y), side
 
     def losses(self, y: Array, raw: Array) -> Array:
-        """Return half the weighted squares."""
-        return self._side(raw - y) * (raw - y) ** 2 / 2
+        """Return w (raw - y)**2 / 2 of each row, where w is the level if y is above raw, otherwise 1 - level."""
+        return self._side_weights(raw - y) * (raw - y) ** 2 / 2
 
-    def _side(self, difference: Array) -> Array:
+    def _side_weights(self, difference: Array) -> Array:
+        """Return the weight of each row from raw - y: the level if the difference is negative, otherwise 1 - level."""
         return np.where(difference < 0, self._parameter, 1 - self._parameter)
 
 
-def _halved_probabilities(raw: Array) -> Array:
+def _doubled_log_odds_probabilities(raw: Array) -> Array:
+    """Return the probabilities of both classes, shape (n_rows, 2), for raw predictions that are half the log odds."""
     return binary_probabilities(2 * raw)
 
 
@@ -215,32 +219,33 @@ class Exponential(NumericLoss):
     """Exponential loss of AdaBoost, exp(-raw) for class 1 and exp(raw) for class 0; raw is half the log odds."""
 
     name = "exponential"
-    link = Link("sigmoid", _halved_probabilities, 2.0)
+    link = Link("sigmoid", _doubled_log_odds_probabilities, 2.0)
     has_log_odds = True
     noise_l2, noise_power = 10.0, 1.0  # hessians grow with the loss, so the L2 penalty must grow as well
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return half the log odds."""
+        """Return half the log odds of class 1 by total weights, shape (1,)."""
         return np.array([log_odds(y, sample_weight, self.comm) / 2])
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the first and second derivatives of each row's loss."""
+        """Return gradients and hessians of rows, both of shape (n_rows,)."""
         sign = 2 * y - 1
         value = exp(-sign * raw)
         return -sign * value, value
 
     def losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row."""
+        """Return exp(-raw) for rows of class 1 and exp(raw) for rows of class 0."""
         return exp((1 - 2 * y) * raw)
 
     def damped(self, steps: Array) -> Array:
-        """Return the exact minimum of a leaf's loss, half the log odds of its weights: artanh of its Newton step."""
+        """Return artanh of each leaf's Newton step, the exact minimum: half the log odds of its weights."""
         limit = math.tanh(5.0)  # the odds change by at most e**10 in one round, as with the log loss
         steps = np.clip(steps, -limit, limit)
         return 0.5 * (log1p(steps) - log1p(-steps))
 
 
-def _second_probability(raw: Array) -> Array:
+def _probability_of_class_1(raw: Array) -> Array:
+    """Return the sigmoid of log odds of shape (n_rows, 1), shape (n_rows,)."""
     return binary_probabilities(raw)[:, 1]
 
 
@@ -249,23 +254,23 @@ class CrossEntropy(BinaryLogLoss):
 
     name = "cross_entropy"
     bounds = (0.0, 1.0)
-    link = Link("sigmoid", _second_probability)
+    link = Link("sigmoid", _probability_of_class_1)
     reads_bytes = False
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all targets are between 0 and 1."""
-        least, most = self._range(y)
-        if least < 0 or most > 1:
-            raise ValueError(f"y must lie between 0 and 1 for loss={self.name!r}; got values from {least} to {most}.")
+        low, high = self._range(y)
+        if low < 0 or high > 1:
+            raise ValueError(f"y must lie between 0 and 1 for loss={self.name!r}; got values from {low} to {high}.")
 
     def check_start(self, y: Array) -> None:
         """Raise ValueError if all targets are 0 or all are 1."""
-        least, most = self._range(y)
-        if least == most in (0, 1):
-            raise ValueError(f"y must not be all 0 or all 1 for loss={self.name!r}; all its values are {least}.")
+        low, high = self._range(y)
+        if low == high in (0, 1):
+            raise ValueError(f"y must not be all 0 or all 1 for loss={self.name!r}; all its values are {low}.")
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the log odds of the mean."""
+        """Return the log odds of the weighted mean target, shape (1,)."""
         mean = weighted_mean(y, sample_weight, self.comm)
         if mean in (0, 1):  # rounding may lose rows with tiny weights, or targets that are very close to 1
             weight = np.ones(len(y)) if sample_weight is None else sample_weight
@@ -300,43 +305,44 @@ class CustomLoss(Loss):
         self._derivatives: Callable[[Array, Array], Any] = getattr(source, "derivatives", source)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the initial raw prediction of the source for the rows of all ranks, or 0."""
+        """Return the initial raw predictions of the source for the rows of all ranks, shape (n_outputs,), or zeros."""
         if not hasattr(self._source, "start"):
             return np.zeros(self.n_outputs)
         y, sample_weight = gathered(self.comm, [y, sample_weight])
-        start = self._source.start(_unchangeable(y), None if sample_weight is None else _unchangeable(sample_weight))
-        constants = _numbers(start, "loss.start")
+        start = self._source.start(_read_only(y), None if sample_weight is None else _read_only(sample_weight))
+        constants = _as_floats(start, "loss.start")
         if constants.shape != ((self.n_outputs,) if self.n_outputs > 1 else ()) or not np.isfinite(constants).all():
             wanted = "a finite number" if self.n_outputs == 1 else f"{self.n_outputs} finite numbers"
             raise ValueError(f"loss.start must return {wanted}; got {start!r}.")
         return constants.reshape(-1)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first and second derivatives with respect to `raw`, computed for all rows at once."""
+        """Write the gradients and hessians of the source, called once for all rows, both (n_outputs, n_rows)."""
         assert hessians is not None
-        derivatives = self.derivatives(y, self._as_given(raw.T))
+        derivatives = self.derivatives(y, self._source_shape(raw.T))
         gradients[:], hessians[:] = (part.T.reshape(raw.shape) for part in derivatives)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the derivatives in the precision that the source provides."""
-        first, second = self.derivatives(y, self._as_given(raw.T))
+        """Return gradients and hessians of shape (n_outputs, n_rows) in the precision that the source provides."""
+        first, second = self.derivatives(y, self._source_shape(raw.T))
         return first.T.reshape(raw.shape), second.T.reshape(raw.shape)
 
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        return self.losses(y, self._as_given(raw.T))
+    def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """Return the loss of each row, shape (n_rows,), for raw predictions of shape (n_outputs, n_rows)."""
+        return self.losses(y, self._source_shape(raw.T))
 
-    def _as_given(self, raw: Array) -> Array:
-        """Return raw predictions of shape (n_rows, n_outputs) in the shape that the source expects."""
+    def _source_shape(self, raw: Array) -> Array:
+        """Return raw predictions (n_rows, n_outputs) as the source expects them: (n_rows,) if there is one output."""
         return np.ascontiguousarray(raw) if self.n_outputs > 1 else raw[:, 0]
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the validated derivatives: finite, with nonnegative hessians. The source never gets empty arrays."""
+        """Return the source's gradients and hessians; raise ValueError unless finite, of raw's shape, hessians >= 0."""
         if len(y) == 0:
             return raw, raw
-        derivatives = self._derivatives(_unchangeable(y), _unchangeable(raw))
+        derivatives = self._derivatives(_read_only(y), _read_only(raw))
         if not isinstance(derivatives, tuple) or len(derivatives) != 2:
             raise ValueError(f"loss must return a tuple of gradients and hessians; got {type(derivatives).__name__}.")
-        gradients, hessians = (_numbers(part, "loss") for part in derivatives)
+        gradients, hessians = (_as_floats(part, "loss") for part in derivatives)
         for name, part in (("gradients", gradients), ("hessians", hessians)):
             if part.shape != raw.shape:
                 raise ValueError(f"loss must return {name} of shape {raw.shape}; got {part.shape}.")
@@ -355,43 +361,45 @@ class CustomLoss(Loss):
             )
 
     def losses(self, y: Array, raw: Array) -> Array:
-        """Return the row losses of the source, or NaN if it does not define `loss`."""
+        """Return the row losses of the source, shape (n_rows,), or NaN if it does not define `loss`."""
         if not hasattr(self._source, "loss") or len(y) == 0:
             return np.full(y.shape, np.nan)
-        return _of_shape(y.shape, self._source.loss(_unchangeable(y), _unchangeable(raw)), "loss.loss")
+        return _as_floats_of_shape(y.shape, self._source.loss(_read_only(y), _read_only(raw)), "loss.loss")
 
     def predict(self, raw: Array) -> Array:
-        """Apply the source's inverse link, or the default link if it does not define `predict`."""
+        """Return predictions for raw predictions (n_rows, n_outputs), by the source's inverse link if it has one."""
         if not hasattr(self._source, "predict"):
             return self.link.inverse(raw)
-        source_raw = self._as_given(raw)
-        predictions = _of_shape(source_raw.shape, self._source.predict(source_raw.copy()), "loss.predict")
+        source_raw = self._source_shape(raw)
+        predictions = _as_floats_of_shape(source_raw.shape, self._source.predict(source_raw.copy()), "loss.predict")
         return np.column_stack([1 - predictions, predictions]) if self._is_binary else predictions
 
 
-def _certain(raw: Array) -> Array:
+def _probabilities_of_one(raw: Array) -> Array:
+    """Return a probability of 1 for the single class of each row, shape (n_rows, 1)."""
     return np.ones((len(raw), 1))
 
 
 class OneClass(Loss):
     """Loss of a target with a single class: the loss is 0, the probability is 1, and all leaf values are 0."""
 
-    link = Link("", _certain)
+    link = Link("", _probabilities_of_one)
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return 0, because there is no other class."""
+        """Return 0, shape (1,), because there is no other class."""
         return np.zeros(1)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write gradients of 0."""
+        """Write gradients of 0 and hessians of 1."""
         gradients[:] = 0
         if hessians is not None:
             hessians[:] = 1
 
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+    def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """Return a loss of 0 for each row."""
         return np.zeros(len(y))
 
 
@@ -416,16 +424,16 @@ class CustomClassLoss(CustomLoss):
             self.link = LOGIT if self._is_binary else SOFTMAX
 
 
-def _of_shape(shape: tuple[int, ...], result: Any, name: str) -> Array:
-    """Return the result of a user's function as an array; raise ValueError unless it has this shape."""
-    numbers = _numbers(result, name)
+def _as_floats_of_shape(shape: tuple[int, ...], result: Any, name: str) -> Array:
+    """Return a user function's result as a contiguous float64 array; raise ValueError for any other shape."""
+    numbers = _as_floats(result, name)
     if numbers.shape != shape:
         raise ValueError(f"{name} must return an array of shape {shape}; got {numbers.shape}.")
     return np.ascontiguousarray(numbers)
 
 
-def _numbers(result: Any, name: str) -> Array:
-    """Return the result of a user's function as real numbers; raise ValueError if it is not numeric."""
+def _as_floats(result: Any, name: str) -> Array:
+    """Return a user function's result as a float64 array; raise ValueError if it is not numeric or is complex."""
     try:
         array = np.asarray(result)
         if array.dtype.kind == "c":
@@ -435,14 +443,15 @@ def _numbers(result: Any, name: str) -> Array:
         raise ValueError(f"{name} must return numbers: {error}") from error
 
 
-def _unchangeable(array: Array) -> Array:
-    """Return a read-only view for a user's function, which must not modify the values."""
+def _read_only(array: Array) -> Array:
+    """Return a read-only view of an array for a user's function, which must not modify the values."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def _tanh(x: Array) -> Array:
+    """Return tanh(x), identical on every machine."""
     value = exp(-2 * np.abs(x))
     large = np.copysign((1 - value) / (1 + value), x)
     small = np.clip(x, -1e-3, 1e-3)

@@ -30,11 +30,11 @@ cdef struct Document:
 
 
 cdef struct Block:
-    # A block of documents with equal score and gain: `weight` positions from `place` on, and the sums of their
+    # A block of documents with equal score and gain: `weight` positions from `start` on, and the sums of their
     # derivatives.
     double score
     double gain
-    double place
+    double start
     double weight
     double above            # total weight of the relevant documents above it
     double precisions       # sum of 1 / position over the relevant documents above it
@@ -60,8 +60,8 @@ cdef struct Options:
     int objective
 
 
-cdef int better(const void* a, const void* b) noexcept nogil:
-    # Total order: descending scores, then descending gains, then row indices.
+cdef int compare_documents(const void* a, const void* b) noexcept nogil:
+    """Return the order of two documents for qsort: by descending score, descending gain, then row index."""
     cdef const Document* x = <const Document*> a
     cdef const Document* y = <const Document*> b
     if x.score != y.score:
@@ -71,53 +71,58 @@ cdef int better(const void* a, const void* b) noexcept nogil:
     return (x.row > y.row) - (x.row < y.row)
 
 
-cdef inline double reach(const double[::1] upto, double place) noexcept nogil:
-    # Returns the sum of the discounts of the first `place` positions, which may be fractional. Past the table,
-    # discounts are constant.
-    cdef Py_ssize_t last = upto.shape[0] - 2
-    cdef Py_ssize_t whole = last if place >= last else <Py_ssize_t> floor(place)
-    return upto[whole] + (place - whole) * (upto[whole + 1] - upto[whole])
+cdef inline double discount_sum(const double[::1] discounts, double n_positions) noexcept nogil:
+    """Return the sum of the first `n_positions` (may be fractional) discounts, from the table of cumulative sums."""
+    cdef Py_ssize_t last = discounts.shape[0] - 2
+    cdef Py_ssize_t whole = last if n_positions >= last else <Py_ssize_t> floor(n_positions)
+    return discounts[whole] + (n_positions - whole) * (discounts[whole + 1] - discounts[whole])
 
 
 cdef Py_ssize_t find_blocks(
-    const Document* documents, Py_ssize_t n, const double[::1] upto, Block* blocks
+    const Document* documents, Py_ssize_t n, const double[::1] discounts, Block* blocks
 ) noexcept nogil:
+    """Group n sorted documents of equal score and gain into blocks with positions and discounts; return their count."""
     cdef Py_ssize_t i, n_blocks = 0
-    cdef double place = 0
+    cdef double start = 0
     cdef Block* block = NULL
     for i in range(n):
         if block == NULL or documents[i].score != block.score or documents[i].gain != block.gain:
             block = blocks + n_blocks
             n_blocks += 1
-            block.score, block.gain, block.place = documents[i].score, documents[i].gain, place
+            block.score, block.gain, block.start = documents[i].score, documents[i].gain, start
             block.weight = block.gradient = block.hessian = 0
         block.weight += documents[i].weight
-        place += documents[i].weight
+        start += documents[i].weight
         block.end = i + 1
     for i in range(n_blocks):
-        blocks[i].discount = reach(upto, blocks[i].place + blocks[i].weight) - reach(upto, blocks[i].place)
+        start = blocks[i].start
+        blocks[i].discount = discount_sum(discounts, start + blocks[i].weight) - discount_sum(discounts, start)
     return n_blocks
 
 
-cdef inline double harmonic_sum(const double[::1] upto, double n) noexcept nogil:
-    # Returns the sum of the first `n` partial sums of 1 / position.
-    return (n + 1.0) * reach(upto, n) - n
+cdef inline double harmonic_sum(const double[::1] discounts, double n) noexcept nogil:
+    """Return the sum of the first `n` partial sums of 1 / position, from the table of partial sums `discounts`."""
+    return (n + 1.0) * discount_sum(discounts, n) - n
 
 
-cdef double discount_of(const Block* block, double count, bint swaps_up, const double[::1] upto) noexcept nogil:
-    # Returns the sum of n / position - a over the first `count` positions of a block. Here, n is the weight of the
-    # relevant documents up to the position, and `a` is the sum of 1 / position over these documents. If two documents
-    # swap positions, the average precision changes by the difference of two such sums. If the lower document is the
-    # relevant one (`swaps_up`), n counts it at both positions.
-    cdef double before = reach(upto, block.place), inverse = reach(upto, block.place + count) - before
-    cdef double total = block.above * inverse - count * block.precisions
+cdef double precision_sum(const Block* block, double n, bint swaps_up, const double[::1] discounts) noexcept nogil:
+    """Return the sum of r / position - a over the first `n` positions of a block.
+
+    Here, r is the weight of the relevant documents up to the position, and `a` is the sum of 1 / position over these
+    documents. If two documents swap positions, the average precision changes by the difference of two such sums. If the
+    lower document is the relevant one (`swaps_up`), r counts it at both positions.
+    """
+    cdef double before = discount_sum(discounts, block.start)
+    cdef double inverse = discount_sum(discounts, block.start + n) - before
+    cdef double total = block.above * inverse - n * block.precisions
     if block.gain > 0:
-        total += count - block.place * inverse + count * before
-        total -= harmonic_sum(upto, block.place + count) - harmonic_sum(upto, block.place)
+        total += n - block.start * inverse + n * before
+        total -= harmonic_sum(discounts, block.start + n) - harmonic_sum(discounts, block.start)
     return total + inverse if swaps_up else total
 
 
-cdef void count_relevant(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto) noexcept nogil:
+cdef void sum_precisions_above(Block* blocks, Py_ssize_t n_blocks, const double[::1] discounts) noexcept nogil:
+    """Write to each block the total weight and the sum of 1 / position of the relevant documents above it."""
     cdef Py_ssize_t i
     cdef double above = 0, precisions = 0
     for i in range(n_blocks):
@@ -127,23 +132,24 @@ cdef void count_relevant(Block* blocks, Py_ssize_t n_blocks, const double[::1] u
             precisions += blocks[i].discount
 
 
-cdef inline double change_of(
-    const Block* a, const Block* b, double top, double top_discount, const double[::1] upto, int objective
+cdef inline double metric_change(
+    const Block* a, const Block* b, double top, double top_discount, const double[::1] discounts, int objective
 ) noexcept nogil:
-    # Returns the change of the metric, before normalization, if `top` documents of block `a` swap positions with `b`.
+    """Return the unnormalised change of the metric if the first `top` documents of block `a` swap with block `b`."""
     cdef bint swaps_up = b.gain > a.gain
     if objective == PAIRS:
         return top * b.weight
     if objective == MAP:
-        return fmax(
-            b.weight * discount_of(a, top, swaps_up, upto) - top * discount_of(b, b.weight, swaps_up, upto), 0.0
-        )
+        top_discount = precision_sum(b, b.weight, swaps_up, discounts)
+        return fmax(b.weight * precision_sum(a, top, swaps_up, discounts) - top * top_discount, 0.0)
     return fabs(a.gain - b.gain) * (b.weight * top_discount - top * b.discount)
 
 
-cdef double compare(Block* a, Block* b, double change, const Options* options) noexcept nogil:
-    # Adds the derivatives of the pairs of documents of block `a`, which ranks above `b`, with all of `b`, weighted by
-    # the change of the metric; returns their sum.
+cdef double add_pair_derivatives(Block* a, Block* b, double change, const Options* options) noexcept nogil:
+    """Add the derivatives of all pairs of a document of `a` and one of `b`, which ranks below `a`.
+
+    The pairs are weighted by the change of the metric. The result is the sum of the absolute gradients.
+    """
     cdef Block* high = a if a.gain > b.gain else b
     cdef Block* low = b if a.gain > b.gain else a
     cdef double difference = high.score - low.score
@@ -160,20 +166,24 @@ cdef double compare(Block* a, Block* b, double change, const Options* options) n
     return 2.0 * slope
 
 
-cdef double compare_all(
-    Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, const Options* options
+cdef double add_all_derivatives(
+    Block* blocks, Py_ssize_t n_blocks, const double[::1] discounts, const Options* options
 ) noexcept nogil:
+    """Add the derivatives of all pairs with different gains, one of them within the truncation.
+
+    The result is the sum of the absolute gradients.
+    """
     cdef Py_ssize_t i, j
     cdef double top, top_discount, change, total = 0
     for i in range(n_blocks):
-        if blocks[i].place >= options.truncation:
+        if blocks[i].start >= options.truncation:
             break
-        top = min(blocks[i].weight, options.truncation - blocks[i].place)
-        top_discount = reach(upto, blocks[i].place + top) - reach(upto, blocks[i].place)
+        top = min(blocks[i].weight, options.truncation - blocks[i].start)
+        top_discount = discount_sum(discounts, blocks[i].start + top) - discount_sum(discounts, blocks[i].start)
         for j in range(i + 1, n_blocks):
             if blocks[i].gain != blocks[j].gain:
-                change = change_of(blocks + i, blocks + j, top, top_discount, upto, options.objective)
-                total += compare(blocks + i, blocks + j, change, options)
+                change = metric_change(blocks + i, blocks + j, top, top_discount, discounts, options.objective)
+                total += add_pair_derivatives(blocks + i, blocks + j, change, options)
     return total
 
 
@@ -181,13 +191,17 @@ cdef double compare_all(
 cdef double MIN_REST = 1e-6
 
 
-cdef inline double draw_of(uint64_t query, const Block* block) noexcept nogil:
-    # Returns a number from 0 to 1. Equal blocks of equal queries draw the same number, so draws do not depend on the
-    # order of rows and queries, and repeated rows draw the number of their weighted original.
-    return random_share(hash_of(block), query)
+cdef inline double random_deduction(uint64_t query, const Block* block) noexcept nogil:
+    """Return a number from 0 to 1 that a hash of the query and the block determines.
+
+    Equal blocks of equal queries draw the same number, so draws do not depend on the order of rows and queries, and
+    repeated rows draw the number of their weighted original.
+    """
+    return random_share(block_hash(block), query)
 
 
-cdef inline uint64_t hash_of(const Block* block) noexcept nogil:
+cdef inline uint64_t block_hash(const Block* block) noexcept nogil:
+    """Return a hash of the score and the gain of a block."""
     cdef uint64_t score, gain
     cdef double value = block.score + 0.0  # not -0.0, which is the same score
     memcpy(&score, &value, sizeof(score))
@@ -195,24 +209,26 @@ cdef inline uint64_t hash_of(const Block* block) noexcept nogil:
     return random_bits(score, gain)
 
 
-cdef void cross_entropy(Block* blocks, Py_ssize_t n_blocks) noexcept nogil:
-    # Writes the derivatives of the cross entropy between the softmax of the scores and gains with random deductions
-    # (Bruch et al. 2019). Gradients have two more terms, so that dividing them by the diagonal of the second
-    # derivatives approximates a Newton step with the full matrix.
+cdef void write_cross_entropy(Block* blocks, Py_ssize_t n_blocks) noexcept nogil:
+    """Write the derivatives of the cross entropy between the softmax of the scores and random gains to the blocks.
+
+    Gains have random deductions (Bruch et al. 2019). Gradients have two more terms, so that dividing them by the
+    diagonal of the second derivatives approximates a Newton step with the full matrix.
+    """
     cdef Py_ssize_t i
     cdef uint64_t query = 0, weight
     cdef double total = 0, target_total = 0, n_documents = 0, share, rest, sum_of_steps, wanted
     cdef int _order
     for i in range(n_blocks):
         memcpy(&weight, &blocks[i].weight, sizeof(weight))
-        query += random_bits(hash_of(blocks + i), weight)
+        query += random_bits(block_hash(blocks + i), weight)
         blocks[i].share = exp_of(blocks[i].score - blocks[0].score)
         total += blocks[i].weight * blocks[i].share
         n_documents += blocks[i].weight
     if n_documents <= 1:
         return
     for i in range(n_blocks):
-        blocks[i].step = blocks[i].gain + 1.0 - draw_of(query, blocks + i)
+        blocks[i].step = blocks[i].gain + 1.0 - random_deduction(query, blocks + i)
         target_total += blocks[i].weight * blocks[i].step
     for i in range(n_blocks):
         share = blocks[i].share / total
@@ -231,20 +247,19 @@ cdef void cross_entropy(Block* blocks, Py_ssize_t n_blocks) noexcept nogil:
             blocks[i].gradient += blocks[i].weight * blocks[i].step
 
 
-cdef double gain_at(Block* blocks, Py_ssize_t n_blocks, const double[::1] upto, double at) noexcept nogil:
-    # Returns the discounted gain of the first `at` positions. Tied documents share the mean discount of their
-    # positions.
+cdef double block_dcg(Block* blocks, Py_ssize_t n_blocks, const double[::1] discounts, double at) noexcept nogil:
+    """Return the DCG of the first `at` positions; tied documents share the mean discount of their positions."""
     cdef Py_ssize_t i = 0
     cdef double total = 0, first, last, gain, score
-    while i < n_blocks and blocks[i].place < at:
-        first, score, gain = blocks[i].place, blocks[i].score, 0
+    while i < n_blocks and blocks[i].start < at:
+        first, score, gain = blocks[i].start, blocks[i].score, 0
         last = first
         while i < n_blocks and blocks[i].score == score:
             gain += blocks[i].weight * blocks[i].gain
-            last = blocks[i].place + blocks[i].weight
+            last = blocks[i].start + blocks[i].weight
             i += 1
         if last > first:  # otherwise their weight is negligible compared with the documents above
-            total += gain / (last - first) * (reach(upto, min(last, at)) - reach(upto, first))
+            total += gain / (last - first) * (discount_sum(discounts, min(last, at)) - discount_sum(discounts, first))
     return total
 
 
@@ -259,14 +274,16 @@ cdef struct Scored:
     double* gains
 
 
-cdef void _lambdas_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept nogil:
+cdef void _write_lambdas_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept nogil:
+    """Write the gradients and hessians of one query's rows; a parallel task of `Ranker.gradients`."""
     cdef const Scored* scored = <const Scored*> job
-    (<Ranker> scored.queries).lambdas(query, scored.scores, scored.options, scored.gradients, scored.hessians)
+    (<Ranker> scored.queries).write_lambdas(query, scored.scores, scored.options, scored.gradients, scored.hessians)
 
 
-cdef void _gain_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept nogil:
+cdef void _write_ndcg_of_query(void* job, Py_ssize_t query, int32_t thread) noexcept nogil:
+    """Write the NDCG of one query; a parallel task of `Ranker.ndcg`."""
     cdef const Scored* scored = <const Scored*> job
-    scored.gains[query] = (<Ranker> scored.queries).share_of_best(query, scored.scores, scored.at)
+    scored.gains[query] = (<Ranker> scored.queries).query_ndcg(query, scored.scores, scored.at)
 
 
 cdef class Ranker:
@@ -280,24 +297,26 @@ cdef class Ranker:
         Offset of each query's rows in `order`.
     gains, weights : float64 arrays of shape (n_rows,)
         Gain of each row, and the number of documents it counts for.
+    discounts : float64 array of shape (n_discounts + 1,)
+        Element i is the sum of the discounts of the first i positions.
     """
 
     cdef const int64_t[::1] order, starts
-    cdef const double[::1] gains, weights, upto
-    cdef unsigned char[::1] document_room, block_room
+    cdef const double[::1] gains, weights, discounts
+    cdef unsigned char[::1] document_buffer, block_buffer
 
     def __init__(
         self, const int64_t[::1] order, const int64_t[::1] starts, const float64_t[::1] gains,
-        const float64_t[::1] weights, const float64_t[::1] upto,
+        const float64_t[::1] weights, const float64_t[::1] discounts,
     ):
-        self.order, self.starts, self.gains, self.weights, self.upto = order, starts, gains, weights, upto
-        self.document_room = np.empty(order.shape[0] * sizeof(Document), dtype=np.uint8)
-        self.block_room = np.empty(order.shape[0] * sizeof(Block), dtype=np.uint8)
+        self.order, self.starts, self.gains, self.weights, self.discounts = order, starts, gains, weights, discounts
+        self.document_buffer = np.empty(order.shape[0] * sizeof(Document), dtype=np.uint8)
+        self.block_buffer = np.empty(order.shape[0] * sizeof(Block), dtype=np.uint8)
 
-    cdef Py_ssize_t arrange(self, Py_ssize_t query, const double* scores) noexcept nogil:
-        # Sorts the documents of a query by score, or by gain if scores is NULL; returns the number of blocks.
+    cdef Py_ssize_t sort_documents(self, Py_ssize_t query, const double* scores) noexcept nogil:
+        """Sort a query's documents by score, or by gain if `scores` is NULL, into blocks; return their number."""
         cdef int64_t first = self.starts[query], n = self.starts[query + 1] - first
-        cdef Document* documents = (<Document*> &self.document_room[0]) + first
+        cdef Document* documents = (<Document*> &self.document_buffer[0]) + first
         cdef int64_t i, row
         for i in range(n):
             row = self.order[first + i]
@@ -305,20 +324,21 @@ cdef class Ranker:
             documents[i].gain = self.gains[row]
             documents[i].weight = self.weights[row]
             documents[i].score = documents[i].gain if scores == NULL else scores[row]
-        qsort(documents, n, sizeof(Document), better)
-        return find_blocks(documents, n, self.upto, (<Block*> &self.block_room[0]) + first)
+        qsort(documents, n, sizeof(Document), compare_documents)
+        return find_blocks(documents, n, self.discounts, (<Block*> &self.block_buffer[0]) + first)
 
-    cdef double best_gain(self, Py_ssize_t query, double at) noexcept nogil:
-        cdef Py_ssize_t n_blocks = self.arrange(query, NULL)
-        return gain_at((<Block*> &self.block_room[0]) + self.starts[query], n_blocks, self.upto, at)
+    cdef double ideal_dcg(self, Py_ssize_t query, double at) noexcept nogil:
+        """Return the largest possible DCG of a query at its top `at` positions."""
+        cdef Py_ssize_t n_blocks = self.sort_documents(query, NULL)
+        return block_dcg((<Block*> &self.block_buffer[0]) + self.starts[query], n_blocks, self.discounts, at)
 
-    cdef void write(
+    cdef void write_derivatives(
         self, Py_ssize_t query, Py_ssize_t n_blocks, double scale, float32_t* gradients, float32_t* hessians
     ) noexcept nogil:
-        # Distributes the derivatives of each block to its documents by weight.
+        """Write each block's derivatives, times `scale` and per unit of weight, to the rows of its documents."""
         cdef int64_t first = self.starts[query], i = 0
-        cdef const Document* documents = (<const Document*> &self.document_room[0]) + first
-        cdef const Block* blocks = (<const Block*> &self.block_room[0]) + first
+        cdef const Document* documents = (<const Document*> &self.document_buffer[0]) + first
+        cdef const Block* blocks = (<const Block*> &self.block_buffer[0]) + first
         cdef Py_ssize_t k
         cdef float32_t gradient, hessian
         for k in range(n_blocks):
@@ -329,34 +349,35 @@ cdef class Ranker:
                 hessians[documents[i].row] = hessian
                 i += 1
 
-    cdef void lambdas(
+    cdef void write_lambdas(
         self, Py_ssize_t query, const double* scores, Options options, float32_t* gradients, float32_t* hessians
     ) noexcept nogil:
-        cdef double best = self.best_gain(query, options.truncation), total, scale
-        cdef Py_ssize_t n_blocks = self.arrange(query, scores)
-        cdef Block* blocks = (<Block*> &self.block_room[0]) + self.starts[query]
+        """Write the gradients and hessians of one query's rows for these scores of all rows."""
+        cdef double best = self.ideal_dcg(query, options.truncation), total, scale
+        cdef Py_ssize_t n_blocks = self.sort_documents(query, scores)
+        cdef Block* blocks = (<Block*> &self.block_buffer[0]) + self.starts[query]
         if options.objective == CROSS_ENTROPY:
-            cross_entropy(blocks, n_blocks)
-            self.write(query, n_blocks, 1.0, gradients, hessians)
+            write_cross_entropy(blocks, n_blocks)
+            self.write_derivatives(query, n_blocks, 1.0, gradients, hessians)
             return
         if options.objective == MAP:
-            count_relevant(blocks, n_blocks, self.upto)
+            sum_precisions_above(blocks, n_blocks, self.discounts)
             best = blocks[n_blocks - 1].above + (blocks[n_blocks - 1].weight if blocks[n_blocks - 1].gain > 0 else 0.0)
         elif options.objective == PAIRS:
             best = 1.0
         # Normalising by score differences is meaningless while all scores are equal.
         options.normalize = options.normalize and blocks[0].score != blocks[n_blocks - 1].score
-        total = compare_all(blocks, n_blocks, self.upto, &options) / best if best > 0 else 0.0
+        total = add_all_derivatives(blocks, n_blocks, self.discounts, &options) / best if best > 0 else 0.0
         scale = 1.0 / best if best > 0 else 0.0
         if options.normalize and total > 0:
             scale *= log2(1.0 + total) / total
-        self.write(query, n_blocks, scale, gradients, hessians)
+        self.write_derivatives(query, n_blocks, scale, gradients, hessians)
 
     def gradients(
         self, const float64_t[::1] scores, tuple options, float32_t[::1] gradients, float32_t[::1] hessians,
         int n_threads,
     ):
-        """Write the derivatives; options: steepness of the sigmoid, truncation, normalize, code in `OBJECTIVES`."""
+        """Write gradients and hessians of all rows; options are (sigmoid, truncation, normalize, objective code)."""
         cdef Scored scored
         if scores.shape[0] == 0:
             return
@@ -364,20 +385,21 @@ cdef class Ranker:
         scored.options = Options(options[0], options[1], options[2], options[3])
         scored.gradients, scored.hessians = &gradients[0], &hessians[0]
         with nogil:
-            parallel_for_until_interrupted(_lambdas_of_query, &scored, self.starts.shape[0] - 1, n_threads)
+            parallel_for_until_interrupted(_write_lambdas_of_query, &scored, self.starts.shape[0] - 1, n_threads)
 
-    cdef double share_of_best(self, Py_ssize_t query, const double* scores, double at) noexcept nogil:
-        cdef double best = self.best_gain(query, at)
-        cdef Py_ssize_t n_blocks = self.arrange(query, scores)
+    cdef double query_ndcg(self, Py_ssize_t query, const double* scores, double at) noexcept nogil:
+        """Return the NDCG of a query at its top `at` positions; 1 if the query has no gain."""
+        cdef double best = self.ideal_dcg(query, at)
+        cdef Py_ssize_t n_blocks = self.sort_documents(query, scores)
         if best <= 0:
             return 1.0
-        return gain_at((<Block*> &self.block_room[0]) + self.starts[query], n_blocks, self.upto, at) / best
+        return block_dcg((<Block*> &self.block_buffer[0]) + self.starts[query], n_blocks, self.discounts, at) / best
 
     def ndcg(self, const float64_t[::1] scores, double at, float64_t[::1] out, int n_threads):
-        """Write the NDCG of the first `at` positions of each query; 1 if the query has no gain."""
+        """Write the NDCG of each query at its top `at` positions to `out`; 1 if the query has no gain."""
         cdef Scored scored
         if scores.shape[0] == 0:
             return
         scored.queries, scored.scores, scored.at, scored.gains = <void*> self, &scores[0], at, &out[0]
         with nogil:
-            parallel_for_until_interrupted(_gain_of_query, &scored, self.starts.shape[0] - 1, n_threads)
+            parallel_for_until_interrupted(_write_ndcg_of_query, &scored, self.starts.shape[0] - 1, n_threads)

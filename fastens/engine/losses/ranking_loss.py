@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 # Minimum number of documents for a thread, about 50 us of sorting and comparing.
 _GRAIN = 1 << 10
 # Number of positions with individual discounts; all positions beyond share one discount.
-_MAX_PLACES = 1 << 16
+_MAX_POSITIONS = 1 << 16
 # Step size and L2 of position biases. On simulated clicks, steps of 0.3 and 0.5 gave the highest NDCG for lists
 # that were sorted by an irrelevant column, and steps of 0.1 to 0.3 for lists of a weak ranker.
 BIAS_RATE, BIAS_L2 = 0.3, 1e-3
@@ -92,34 +92,34 @@ class LambdaRank(Loss):
         self._weight: Array | None = None
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return 0, because only score differences matter."""
+        """Return 0, shape (1,), because only score differences matter."""
         return np.zeros(1)
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Count the rounds, each of which has position biases, and store the weights, which their update needs."""
+        """Increase the round counter, which position biases are stored by, and store the weights for their update."""
         self._n_rounds, self._weight = self._n_rounds + 1, sample_weight
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the lambdas and their second derivatives; with positions, update the biases once in each round."""
+        """Write lambdas and hessians, shape (1, n_rows); with positions, append the biases of the next round once."""
         assert hessians is not None
         metric, level = self._options.metric, self._options.truncation_level
         options = (1.0, math.inf if level is None else float(level), self._options.normalize, OBJECTIVES[metric])
         has_positions = y.shape[1] > POSITION
-        scores = raw[0] + self._offset(y) if has_positions else raw[0]
+        scores = raw[0] + self._position_biases(y) if has_positions else raw[0]
         kernel = self._queries(y, "binary" if metric == "map" else self._options.label_gain).kernel
         kernel.gradients(scores, options, gradients[0], hessians[0], threads_for(y.shape[0], n_threads, _GRAIN))
         if has_positions and len(self.position_biases) == self._n_rounds:
             self.position_biases.append(self._next_biases(y, gradients[0], hessians[0]))
 
-    def _offset(self, y: Array) -> Array:
-        """Return the bias of each row's position in this round."""
+    def _position_biases(self, y: Array) -> Array:
+        """Return the bias of each row's position in this round, shape (n_rows,); create zeros in the first round."""
         if not self.position_biases:
             n_positions = 1 + int(max_floats(self.comm, float(y[:, POSITION].max(initial=-1.0)))[0])
             self.position_biases = [np.zeros(n_positions)]
         return self.position_biases[self._n_rounds - 1][y[:, POSITION].astype(np.intp)]
 
     def _next_biases(self, y: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> Array:
-        """Return the biases after a step; the first position with rows keeps 0, as only differences matter."""
+        """Return the biases after a Newton step, shape (n_positions,); the first position with rows keeps 0."""
         biases = self.position_biases[-1].copy()
         position = y[:, POSITION].astype(np.intp)
         shown = np.flatnonzero(sum_over(self.comm, np.bincount(position, minlength=len(biases))))
@@ -141,17 +141,17 @@ class LambdaRank(Loss):
         return 1.0 - self.ndcg(y, raw, sample_weight, at, n_threads)
 
     def ndcg(self, y: Array, raw: Array, sample_weight: Array | None, at: int | None, n_threads: int = 1) -> float:
-        """Return the weighted mean NDCG of the queries at the top `at` positions; if None, all positions count."""
+        """Return the weighted mean NDCG of the queries at their top `at` positions; if None, at all positions."""
         queries = self._queries(y, self._options.label_gain)
         return weighted_mean(queries.ndcg(raw[0], at, n_threads), queries.weights(sample_weight), self.comm)
 
     def average_precision(self, y: Array, raw: Array, sample_weight: Array | None, at: int | None) -> float:
-        """Return the weighted mean average precision of the queries at the top `at` positions; if None, at all."""
+        """Return the weighted mean average precision of the queries at their top `at` positions; if None, at all."""
         queries = self._queries(y, self._options.label_gain)
         return weighted_mean(queries.average_precision(raw[0], at), queries.weights(sample_weight), self.comm)
 
     def _queries(self, y: Array, label_gain: str) -> Queries:
-        """Return the queries of a target; the queries of the last few targets are cached."""
+        """Return the queries of a target and a gain, which are cached for the last four targets."""
         cached = next((entry for entry in self._cached if entry[0] is y and entry[1] == label_gain), None)
         others = [other for other in self._cached if other is not cached]
         self._cached = [*others[-3:], cached or (y, label_gain, Queries(y, label_gain))]
@@ -180,19 +180,20 @@ class Queries:
         if label_gain == "binary":
             gains = (relevance > 0).astype(np.float64)
         of_queries = np.add.reduceat(self._documents[order], starts[:-1])
-        n_places = min(math.ceil(of_queries.max(initial=0.0)) + 2, _MAX_PLACES)
-        position = np.arange(1.0, n_places + 1.0)
-        upto = np.concatenate([[0.0], np.cumsum(1.0 / (position if label_gain == "binary" else log2(position + 1.0)))])
-        self.kernel = Ranker(order.astype(np.int64), starts, gains, self._documents, upto)
+        n_discounts = min(math.ceil(of_queries.max(initial=0.0)) + 2, _MAX_POSITIONS)
+        position = np.arange(1.0, n_discounts + 1.0)
+        divisors = position if label_gain == "binary" else log2(position + 1.0)
+        discounts = np.concatenate([[0.0], np.cumsum(1.0 / divisors)])
+        self.kernel = Ranker(order.astype(np.int64), starts, gains, self._documents, discounts)
 
     def weights(self, sample_weight: Array | None) -> Array | None:
-        """Return the query weights, computed from the weights of their documents."""
+        """Return one weight per query: its first document's weight divided by the number of documents it counts for."""
         if sample_weight is None:
             return None
         return sample_weight[self._first] / self._documents[self._first]
 
     def ndcg(self, scores: Array, at: int | None, n_threads: int = 1) -> Array:
-        """Return the NDCG of each query, sorted by query number."""
+        """Return the NDCG of each query at its top `at` positions, in ascending order of the query column."""
         out = np.empty(len(self._first))
         n_threads = threads_for(len(scores), n_threads, _GRAIN)
         self.kernel.ndcg(np.ascontiguousarray(scores), math.inf if at is None else float(at), out, n_threads)
@@ -214,7 +215,7 @@ class Queries:
         new_query = np.append(True, query[1:] != query[:-1])
         of_query, of_tie = np.cumsum(new_query) - 1, np.cumsum(new_query | np.append(True, np.diff(score) != 0)) - 1
         number = np.arange(len(order))
-        first_of_query, first_of_tie = (np.unique(of, return_index=True)[1][of] for of in (of_query, of_tie))
+        first_of_query, first_of_tie = (np.unique(group, return_index=True)[1][group] for group in (of_query, of_tie))
         size, n_relevant = np.bincount(of_tie)[of_tie], np.bincount(of_tie, relevant)[of_tie]
         before = np.append(0, np.cumsum(relevant))[first_of_tie] - np.append(0, np.cumsum(relevant))[first_of_query]
         position = number - first_of_query + 1
@@ -231,7 +232,7 @@ MAX_STEP = 10.0  # maximum step of a leaf: a factor of e**10 of the hazard or th
 
 
 def events(y: Array) -> NDArray[np.bool_]:
-    """Return True for rows with an observed event time."""
+    """Return a mask of the rows with an observed event, whose lower and upper bounds of time are equal."""
     return y[:, 0] == y[:, 1]
 
 
@@ -254,7 +255,7 @@ class Cox(Loss):
     def __init__(self) -> None:
         self.n_outputs = 1
         self._weight: Array | None = None
-        self._orders = _Orders()
+        self._orders = _TimeOrders()
 
     def check_target(self, y: Array) -> None:
         """Raise ValueError unless all rows are events or right-censored, with at least one event."""
@@ -268,14 +269,14 @@ class Cox(Loss):
             raise ValueError("y must hold at least one event for loss='cox'; all rows are censored.")
 
     def check_measured(self, y: Array | None = None) -> None:
-        """Raise ValueError if all rows of a validation set are censored."""
+        """Raise ValueError if `y`, the targets of a validation set, does not hold any events."""
         if y is not None and not is_any(self.comm, bool(events(y).any())):
             raise ValueError(
                 f"The validation set must hold at least one event for loss='cox'; all {len(y)} rows are censored."
             )
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return 0, because only differences matter."""
+        """Return 0, shape (1,), because only differences of raw predictions matter."""
         return np.zeros(1)
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
@@ -283,11 +284,11 @@ class Cox(Loss):
         self._weight = sample_weight
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the derivatives with respect to the raw predictions, divided by the weights."""
+        """Write gradients (expected events - events) and hessians (expected events) per unit of row weight."""
         assert hessians is not None
-        everyone, score, weight = self._whole(y, raw[0], self._weight)
+        all_targets, score, weight = self._gather_rows(y, raw[0], self._weight)
         risk = hazard_ratios(score)
-        expected = risk * _hazard(self._orders.of(everyone), everyone, risk, weight)
+        expected = risk * _cumulative_hazard(self._orders.get(all_targets), all_targets, risk, weight)
         if self.comm.size > 1:
             first, _ = first_row(self.comm, len(y))
             expected = expected[first : first + len(y)]
@@ -295,19 +296,19 @@ class Cox(Loss):
 
     def loss(self, y: Array, raw: Array, sample_weight: Array | None = None, n_threads: int = 1) -> float:
         """Return the negative partial log likelihood, divided by the total weight of the rows."""
-        y, score, weight = self._whole(y, raw[0], sample_weight)
-        order, at_risk = self._orders.of(y), np.empty(len(y))
+        y, score, weight = self._gather_rows(y, raw[0], sample_weight)
+        order, at_risk = self._orders.get(y), np.empty(len(y))
         risk_sums(order.rows, order.time, weight, hazard_ratios(score), at_risk)
         of_rows = np.where(events(y), log(at_risk) - (score - score.max()), 0.0)
         return weighted_mean(of_rows, weight)
 
-    def _whole(self, y: Array, score: Array, weight: Array | None) -> list[Any]:
+    def _gather_rows(self, y: Array, score: Array, weight: Array | None) -> list[Any]:
         """Return the targets, raw predictions and weights of all ranks, because risk sets contain rows of all ranks."""
         return gathered(self.comm, [y, score, weight])
 
 
 def hazard_ratios(raw: Array) -> Array:
-    """Return hazard ratios relative to the largest one, bounded away from 0 because they are used as divisors."""
+    """Return exp(raw - raw.max()), at least exp(-707), so that the ratios can be used as divisors."""
     return exp(np.maximum(raw - raw.max(), -707.0))
 
 
@@ -318,27 +319,28 @@ class _TimeOrder(NamedTuple):
     time: Array
 
 
-def _order(y: Array) -> _TimeOrder:
+def _sort_by_time(y: Array) -> _TimeOrder:
+    """Return the row indices by descending lower bounds of time, and the times in this order."""
     rows = np.argsort(-y[:, 0], kind="stable").astype(np.int64)
     return _TimeOrder(rows, y[rows, 0])
 
 
-class _Orders:
+class _TimeOrders:
     """Cache of the row order of each target, which is kept as long as the target array lives."""
 
     def __init__(self) -> None:
         self._cached: dict[int, tuple[weakref.ref[Array], _TimeOrder]] = {}
 
-    def of(self, y: Array) -> _TimeOrder:
-        """Return the row order of an array, which is identified by its id."""
+    def get(self, y: Array) -> _TimeOrder:
+        """Return the descending time order of the rows of y, cached under the array's id."""
         key = id(y)
         if key not in self._cached:
-            self._cached[key] = weakref.ref(y, lambda _: self._cached.pop(key, None)), _order(y)
+            self._cached[key] = weakref.ref(y, lambda _: self._cached.pop(key, None)), _sort_by_time(y)
         return self._cached[key][1]
 
-    def __reduce__(self) -> tuple[type[_Orders], tuple[()]]:
+    def __reduce__(self) -> tuple[type[_TimeOrders], tuple[()]]:
         """Pickle as an empty cache, because copies refer to other arrays."""
-        return _Orders, ()
+        return _TimeOrders, ()
 
 
 def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
@@ -353,10 +355,11 @@ def cumulative_hazard(y: Array, risk: Array, weight: Array | None) -> Array:
     weight : float64 array of shape (n_rows,) or None
         Positive weights.
     """
-    return _hazard(_order(y), y, risk, weight)
+    return _cumulative_hazard(_sort_by_time(y), y, risk, weight)
 
 
-def _hazard(order: _TimeOrder, y: Array, risk: Array, weight: Array | None) -> Array:
+def _cumulative_hazard(order: _TimeOrder, y: Array, risk: Array, weight: Array | None) -> Array:
+    """Return Breslow's cumulative hazard at each row's time, shape (n_rows,), from rows in descending time order."""
     at_risk, out = np.empty(len(y)), np.empty(len(y))
     risk_sums(order.rows, order.time, weight, risk, at_risk)
     risk_sums(order.rows[::-1], order.time[::-1], weight, events(y) / at_risk, out)
@@ -405,7 +408,7 @@ class AFT(Loss):
             )
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the constant with the lowest loss, found by Newton's method because the loss is convex."""
+        """Return the constant with the lowest loss, shape (1,), found by Newton's method because the loss is convex."""
         with np.errstate(divide="ignore"):
             logs = log(y)
         nearest = np.where(np.isfinite(logs[:, 0]), logs[:, 0], np.where(np.isfinite(logs[:, 1]), logs[:, 1], 0.0))
@@ -420,29 +423,30 @@ class AFT(Loss):
         return np.array([raw])
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the first and second derivatives with respect to the raw predictions."""
+        """Write gradients and hessians with respect to the raw predictions, shape (1, n_rows)."""
         assert hessians is not None
         with np.errstate(over="ignore"):
             gradients[0], hessians[0] = self.derivatives(y, raw[0], n_threads)
 
     def derivatives(self, y: Array, raw: Array, n_threads: int = 1) -> tuple[Array, Array]:
-        """Return the first and second derivatives of each row's loss."""
+        """Return the gradients and hessians of rows, both of shape (n_rows,) like `raw`."""
         first, second = np.empty((2, len(y)))
         derivatives(self._code, self._scale, y, raw, first, second, threads_for(len(y), n_threads, self._grain))
         return first, second
 
-    def _losses_of(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+    def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
+        """Return the loss of each row, shape (n_rows,), for raw predictions of shape (1, n_rows)."""
         out = np.empty(len(y))
         row_losses(self._code, self._scale, y, raw[0], out, threads_for(len(y), n_threads, self._grain))
         return out
 
     def predict_survival(self, raw: Array, times: Array) -> Array:
-        """Return the probability of surviving each of the times, shape (n_rows, n_times)."""
+        """Return the probabilities of surviving each time, shape (n_rows, n_times); `raw` has shape (n_rows,)."""
         with np.errstate(divide="ignore", over="ignore"):
             return _SURVIVAL[self._distribution]((log(times) - raw[:, None]) / self._scale)
 
     def frozen(self, raw: Array) -> Any:
-        """Return scipy.stats.lognorm, fisk (log-logistic) or weibull_min (extreme)."""
+        """Return frozen scipy.stats distributions of the times of rows: lognorm, fisk or weibull_min."""
         from scipy import stats
 
         scale = exp(np.minimum(raw[:, 0], 700.0))
@@ -473,7 +477,7 @@ def concordance(y: Array, later: Array, weight: Array | None = None) -> float:
     last_first = np.lexsort((~is_open, -low))
     before = np.flatnonzero(np.isfinite(high))
     before = before[np.argsort(-high[before], kind="stable")]
-    n_later = _n_at_least(low[is_open], high[before], "left") + _n_at_least(low[~is_open], high[before], "right")
+    n_later = _count_above(low[is_open], high[before], "left") + _count_above(low[~is_open], high[before], "right")
     out, tree = np.zeros(3), np.zeros(len(values) + 1)
     ordered_pairs(rank[last_first], weight[last_first], n_later, rank[before], weight[before], tree, out)
     wrong, tied, right = out.tolist()
@@ -483,6 +487,6 @@ def concordance(y: Array, later: Array, weight: Array | None = None) -> float:
     return (right + tied / 2) / total
 
 
-def _n_at_least(values: Array, limits: Array, side: str) -> NDArray[np.int64]:
+def _count_above(values: Array, limits: Array, side: str) -> NDArray[np.int64]:
     """Count the values that are at least each limit (side="left") or above it (side="right")."""
     return (len(values) - np.searchsorted(np.sort(values), limits, side=side)).astype(np.int64)  # type: ignore[call-overload]

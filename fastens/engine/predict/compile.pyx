@@ -35,24 +35,23 @@ cdef struct Arrays:
 
 
 cdef inline bint is_shifted(const Arrays* a, int64_t node) noexcept nogil:
-    # True if a node sends missing values right and some other values left, and so reads the codes minus one.
+    """Return True if a node reads codes minus one, because missing values (code 0) go right and other values left."""
     return a.category_set[node] < 0 and not a.missing_left[node] and a.bin_threshold[node] > 0
 
 
 cdef inline bint goes_all_right(const Arrays* a, int64_t node) noexcept nogil:
-    # A numeric split at threshold 0 with missing values on the right, so that all rows go right.
+    """Return True for a numeric split at threshold 0 with missing values on the right: all rows go right."""
     return a.category_set[node] < 0 and a.left_child[node] > 0 and a.bin_threshold[node] == 0 \
         and not a.missing_left[node]
 
 
 cdef inline bint needs_scan_set(const Arrays* a, int64_t node) noexcept nogil:
-    # If no row goes left, a scan needs the empty set.
+    """Return True if a leaf scan tests a node by a set of codes, which is empty if no row goes left."""
     return a.category_set[node] >= 0 or goes_all_right(a, node)
 
 
-cdef void plan_views(Program* program, const Arrays* a, int32_t* column_of) noexcept nogil:
-    # Assigns indices to the columns and views that the nodes need. column_of[feature] must be -1 for all features
-    # before the call.
+cdef void assign_views(Program* program, const Arrays* a, int32_t* column_of) noexcept nogil:
+    """Assign indices to the columns and views that nodes read; `column_of` maps features to columns, first all -1."""
     cdef int64_t node
     cdef Column* column
     for node in range(a.n_nodes):
@@ -71,8 +70,10 @@ cdef void plan_views(Program* program, const Arrays* a, int32_t* column_of) noex
             program.n_views += 1
 
 
-cdef inline int32_t view_at(const Program* program, const Arrays* a, int64_t node, const int32_t* column_of) \
-        noexcept nogil:
+cdef inline int32_t node_view(
+    const Program* program, const Arrays* a, int64_t node, const int32_t* column_of
+) noexcept nogil:
+    """Return the index of the view (a feature's codes, or these minus one) that a node reads; 0 for leaves."""
     cdef Column column
     if a.left_child[node] == 0:
         return 0
@@ -80,21 +81,27 @@ cdef inline int32_t view_at(const Program* program, const Arrays* a, int64_t nod
     return column.shifted if is_shifted(a, node) else column.plain
 
 
-cdef inline uint16_t test_at(const Arrays* a, int64_t node) noexcept nogil:
+cdef inline uint16_t node_threshold(const Arrays* a, int64_t node) noexcept nogil:
+    """Return the largest code of its view that goes left at a node; UINT16_MAX for leaves."""
     if a.left_child[node] == 0 or goes_all_right(a, node):
         return UINT16_MAX
     return a.bin_threshold[node] - is_shifted(a, node)
 
 
-cdef uint64_t walk_node(const Arrays* a, int64_t node, int64_t root, int32_t view) noexcept nogil:
-    # Walks through trees with category sets read their views from a separate array.
+cdef uint64_t walk_word(const Arrays* a, int64_t node, int64_t root, int32_t view) noexcept nogil:
+    """Return a node's threshold, global left child and view, packed in the 64-bit word that walks read.
+
+    Walks through trees with category sets read their views from a separate array.
+    """
     cdef uint64_t left = root + a.left_child[node] + goes_all_right(a, node) if a.left_child[node] else node
-    return (<uint64_t> test_at(a, node)) << TEST_SHIFT | left << CHILD_SHIFT | <uint64_t> (view & UINT16_MAX)
+    return (<uint64_t> node_threshold(a, node)) << TEST_SHIFT | left << CHILD_SHIFT | <uint64_t> (view & UINT16_MAX)
 
 
 cdef void write_scan_set(const Arrays* a, int64_t node, uint8_t* out) noexcept nogil:
-    # Writes the first 256 codes of a node's set, least significant bit first. Bits read past a shorter set belong to
-    # codes that its feature does not have.
+    """Write the first 256 codes of a categorical node's set to SET_BYTES bytes, lowest bit first.
+
+    Bits read past a shorter set belong to codes that its feature does not have.
+    """
     cdef int64_t byte, word
     if a.category_set[node] < 0:
         return
@@ -104,10 +111,10 @@ cdef void write_scan_set(const Arrays* a, int64_t node, uint8_t* out) noexcept n
             out[byte] = (a.category_words[word] >> (8 * (byte % 4))) & 255
 
 
-cdef void number_leaves(
+cdef void index_leaves(
     const Arrays* a, int64_t root, int64_t n_nodes, int32_t* first, int32_t* n_leaves
 ) noexcept nogil:
-    # For each node of a tree: its first leaf, from left to right, and its number of leaves.
+    """Write for each node of a tree its first leaf, counted from left to right, and its number of leaves."""
     cdef int64_t i
     cdef int32_t left
     for i in range(n_nodes - 1, -1, -1):
@@ -122,6 +129,7 @@ cdef void number_leaves(
 
 
 cdef void* allocate(size_t n_items, size_t item_size) except NULL:
+    """Return zeroed memory for n_items, and one more, to be freed by the caller; raise MemoryError on failure."""
     cdef void* memory = calloc(n_items + 1, item_size)
     if memory == NULL:
         raise MemoryError(f"cannot allocate {n_items * item_size} bytes for prediction")
@@ -131,7 +139,7 @@ cdef void* allocate(size_t n_items, size_t item_size) except NULL:
 cdef void compile_walks(
     Program* program, const Arrays* a, uint64_t* words, int32_t* views, const int32_t* column_of, int32_t* depth
 ) noexcept nogil:
-    # Writes words and views of all nodes. `depth` has space for the largest tree.
+    """Write the words and views of all nodes, and the walks of all trees; `depth` has space for the largest tree."""
     cdef int64_t node, root, n_nodes
     cdef int32_t t, view
     cdef bint has_sets
@@ -140,19 +148,19 @@ cdef void compile_walks(
         n_nodes = a.node_offsets[t + 1] - root
         has_sets = False
         for node in range(root, root + n_nodes):
-            view = view_at(program, a, node, column_of)
-            words[node] = walk_node(a, node, root, view)
+            view = node_view(program, a, node, column_of)
+            words[node] = walk_word(a, node, root, view)
             if views != NULL:
                 views[node] = view
             has_sets = has_sets or a.category_set[node] >= 0
         program.walks[t].root = <uint32_t> root
         program.walks[t].output = a.tree_output[t]
         program.walks[t].is_plain = not has_sets and program.n_views <= MAX_NARROW_VIEWS
-        choose_steps(&program.walks[t], a, root, n_nodes, depth)
+        set_step_counts(&program.walks[t], a, root, n_nodes, depth)
 
 
-cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_nodes, int32_t* depth) noexcept nogil:
-    # Derives the number of steps from the mean depth of the leaves.
+cdef void set_step_counts(Walk* walk, const Arrays* a, int64_t root, int64_t n_nodes, int32_t* depth) noexcept nogil:
+    """Set the number of steps that a walk makes at once, from the mean depth of the tree's leaves."""
     cdef int64_t i, sum_of_depths = 0
     cdef int32_t left, mean
     depth[0] = 0
@@ -168,9 +176,9 @@ cdef void choose_steps(Walk* walk, const Arrays* a, int64_t root, int64_t n_node
 
 
 cdef inline int8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
-    # Returns the threshold of shifted codes, or writes the node's set and returns 0.
+    """Return the threshold of codes shifted by 128, or write the node's set to `next_set` and return 0."""
     if not needs_scan_set(a, node):
-        return <int8_t> (<int32_t> min(test_at(a, node), <uint16_t> 255) - 128)
+        return <int8_t> (<int32_t> min(node_threshold(a, node), <uint16_t> 255) - 128)
     write_scan_set(a, node, next_set)
     return 0
 
@@ -178,7 +186,10 @@ cdef inline int8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_s
 cdef void compile_scans(
     Program* program, const Arrays* a, const int32_t* column_of, const float64_t* value, int32_t* leaves
 ) noexcept nogil:
-    # `leaves` has space for three times the nodes of the largest tree.
+    """Write the scan nodes and leaf values of all trees that are small enough for a leaf scan.
+
+    `leaves` has space for three times the nodes of the largest tree.
+    """
     cdef ScanNode* scan = program.scan_nodes
     cdef int32_t* first_leaf = leaves
     cdef int32_t* n_leaves
@@ -192,7 +203,7 @@ cdef void compile_scans(
         if n_nodes > 2 * MAX_SCAN_LEAVES - 1:
             continue
         n_leaves, skips_one = leaves + n_nodes, leaves + 2 * n_nodes
-        number_leaves(a, root, n_nodes, first_leaf, n_leaves)
+        index_leaves(a, root, n_nodes, first_leaf, n_leaves)
         program.scans[t] = ScanTree(scan, <int32_t> (n_nodes // 2), 0, values)
         for i in range(n_nodes - 1, -1, -1):
             left = a.left_child[root + i]
@@ -206,7 +217,7 @@ cdef void compile_scans(
                 left = a.left_child[root + i]
                 if left == 0 or skips_one[i] != comes_last:
                     continue
-                scan.view = view_at(program, a, root + i, column_of)
+                scan.view = node_view(program, a, root + i, column_of)
                 scan.threshold = scan_threshold(a, root + i, program.scan_sets + n_sets * SET_BYTES)
                 scan.set = n_sets if needs_scan_set(a, root + i) else -1
                 n_sets += needs_scan_set(a, root + i)
@@ -216,6 +227,7 @@ cdef void compile_scans(
 
 
 cdef int copy_baseline(Program* program, const float64_t[::1] baseline) except -1:
+    """Set the number of outputs and copy the baseline of each output to the program."""
     cdef Py_ssize_t k
     program.n_outputs = <int32_t> baseline.shape[0]
     program.baseline = <float64_t*> allocate(baseline.shape[0], sizeof(float64_t))
@@ -224,11 +236,13 @@ cdef int copy_baseline(Program* program, const float64_t[::1] baseline) except -
     return 0
 
 
-cdef inline bint may_scan(const Program* program) noexcept nogil:
+cdef inline bint supports_scans(const Program* program) noexcept nogil:
+    """Return True if the program's codes are bytes and its leaves have one float64 value, as leaf scans require."""
     return program.code_size == 1 and program.n_values == 1 and program.value_size == 8
 
 
 cdef int allocate_program(Program* program, const Arrays* a) except -1:
+    """Allocate the arrays of a program for these trees, except views and zeros; raise MemoryError on failure."""
     cdef size_t n_inner = (a.n_nodes - a.n_trees) // 2, n_scan_sets = 0
     cdef int64_t node
     for node in range(a.n_nodes):
@@ -240,15 +254,15 @@ cdef int allocate_program(Program* program, const Arrays* a) except -1:
     program.columns = <Column*> allocate(min(n_inner, <size_t> program.n_features), sizeof(Column))
     program.column_of = <int32_t*> allocate(program.n_features, sizeof(int32_t))
     memset(program.column_of, -1, program.n_features * sizeof(int32_t))
-    if may_scan(program):
+    if supports_scans(program):
         program.scan_nodes = <ScanNode*> allocate(n_inner, sizeof(ScanNode))
         program.scan_values = <float64_t*> allocate(a.n_nodes - n_inner + SPARE_VALUES, sizeof(float64_t))
         program.scan_sets = <uint8_t*> allocate(n_scan_sets, SET_BYTES)
     return 0
 
 
-cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
-    # Sets n_features; returns the number of nodes of the largest tree.
+cdef int64_t measure_trees(Program* program, const Arrays* a) noexcept nogil:
+    """Set the program's n_features from the splits; return the number of nodes of the largest tree."""
     cdef int64_t i, largest = 0
     for i in range(a.n_nodes):
         program.n_features = max(program.n_features, a.feature[i] + 1)
@@ -258,15 +272,15 @@ cdef int64_t measure(Program* program, const Arrays* a) noexcept nogil:
 
 
 cdef int compile_trees(Program* program, const Arrays* a, const float64_t* value) except -1:
-    # `value` is NULL if trees must not be scanned.
-    cdef int64_t largest = measure(program, a)
+    """Fill the program from the arrays; `value` holds the nodes' values for scans, or is NULL without scans."""
+    cdef int64_t largest = measure_trees(program, a)
     if a.n_nodes > UINT32_MAX:
         raise ValueError(f"all trees together must have at most {UINT32_MAX} nodes, got {a.n_nodes}")
     if a.n_trees > INT32_MAX:
         raise ValueError(f"a model must have at most {INT32_MAX} trees; got {a.n_trees}")
     cdef int32_t[::1] leaves = np.empty(3 * largest, dtype=np.int32)
     allocate_program(program, a)
-    plan_views(program, a, program.column_of)
+    assign_views(program, a, program.column_of)
     program.zeros = allocate(program.n_views, program.code_size)
     if program.bins != NULL and program.code_size == 1:
         fill_zeros(program, <uint8_t*> program.zeros)
@@ -311,6 +325,7 @@ cdef class CompiledTrees:
         self.program.n_views = max(self.program.n_views, 1)     # leaves refer to view 0
 
     cdef _compile(self, ensemble):
+        """Compile the arrays of the ensemble into the program, and keep the arrays that it points to."""
         cdef const int64_t[::1] node_offsets = ensemble.node_offsets
         cdef const int32_t[::1] tree_output = ensemble.tree_output
         cdef const int32_t[::1] feature = ensemble.feature
@@ -333,7 +348,7 @@ cdef class CompiledTrees:
             self.category_set, self.category_words = category_set, category_words
 
     cdef const float64_t* _read_values(self, value) except? NULL:
-        # Sets the program's values; returns the values that scans copy.
+        """Set the program's node values; return the values that leaf scans copy, or NULL if it cannot scan."""
         cdef const float64_t[:, ::1] wide
         cdef const float32_t[:, ::1] narrow
         self.program.n_values = <int32_t> value.shape[1]
@@ -344,7 +359,7 @@ cdef class CompiledTrees:
         else:
             narrow = value
             self.program.value = &narrow[0, 0]
-        return <const float64_t*> self.program.value if may_scan(&self.program) else NULL
+        return <const float64_t*> self.program.value if supports_scans(&self.program) else NULL
 
     def __dealloc__(self):
         free(self.program.baseline)
@@ -365,9 +380,10 @@ cdef enum:
     BIN_ROWS = 256      # rows binned together for all features; 64 and 512 took up to 1.2 times as long
 
 
-cdef inline void bin_column(
+cdef inline void bin_feature(
     const Program* program, const Rows* rows, Py_ssize_t row, int32_t feature, Py_ssize_t n_rows, code_t* out
 ) noexcept nogil:
+    """Write the codes of one feature for n_rows values from `row` on to `out`."""
     cdef Py_ssize_t at = row * rows.row_stride + feature * rows.column_stride
     if rows.kind == c"f":
         bin_values(program.bins + feature, <const float32_t*> rows.data + at, rows.row_stride, n_rows, out)
@@ -378,7 +394,7 @@ cdef inline void bin_column(
 cdef inline void write_code(
     const Program* program, const Rows* rows, Py_ssize_t at, Column column, code_t* codes, Py_ssize_t view_stride
 ) noexcept nogil:
-    # Writes the code of one value to the views of its column.
+    """Write the code of the value at offset `at` to the plain and the shifted view of its column."""
     cdef code_t code
     if rows.kind == c"f":
         bin_values(program.bins + column.feature, <const float32_t*> rows.data + at, 1, 1, &code)
@@ -390,9 +406,10 @@ cdef inline void write_code(
         codes[column.shifted * view_stride] = <code_t> (code - 1)
 
 
-cdef inline void write_stored(
+cdef inline void write_stored_codes(
     const Program* program, const Rows* rows, Py_ssize_t row, code_t* codes, Py_ssize_t view_stride
 ) noexcept nogil:
+    """Write the codes of the stored values of one sparse row to their views."""
     # Consecutive values have different columns, whose bins are rarely in the L1 cache.
     cdef const int32_t* ahead
     cdef int64_t k, n_stored = rows.starts[rows.n_rows]
@@ -407,6 +424,7 @@ cdef inline void write_stored(
 
 
 cdef void fill_zeros(const Program* program, code_t* zeros) noexcept nogil:
+    """Write the code of 0.0 in each view to `zeros`, for values that sparse rows do not store."""
     cdef float64_t zero = 0.0
     cdef Rows values = Rows(<const char*> &zero, 1, 0, 0, c"d", NULL, NULL)
     cdef int32_t c
@@ -418,7 +436,7 @@ cdef void fill_stored(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t* codes, Py_ssize_t row_stride,
     Py_ssize_t view_stride
 ) noexcept nogil:
-    # Fills records (view_stride 1) or views (row_stride 1) of sparse rows: with the codes of 0, then of stored values.
+    """Write the codes of sparse rows, first of 0, then of stored values: records (view_stride 1) or views."""
     cdef const code_t* zeros = <const code_t*> program.zeros
     cdef Py_ssize_t r, v
     if view_stride == 1:
@@ -429,7 +447,7 @@ cdef void fill_stored(
             for r in range(n_rows):
                 codes[v * view_stride + r] = zeros[v]
     for r in range(n_rows):
-        write_stored(program, rows, row + r, codes + r * row_stride, view_stride)
+        write_stored_codes(program, rows, row + r, codes + r * row_stride, view_stride)
 
 
 # ---------------------------------------------------------------------------------------------------------- by feature
@@ -437,7 +455,7 @@ cdef void fill_stored(
 cdef void bin_views(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    # Fills the views with the codes of some rows of a float array.
+    """Write the codes of n_rows rows of a float array, from `row` on, to the views."""
     cdef Py_ssize_t n, r, c, start = 0
     cdef code_t* codes
     cdef code_t* shifted
@@ -447,7 +465,7 @@ cdef void bin_views(
         for c in range(program.n_columns):
             column = program.columns[c]
             codes = views[column.plain if column.plain >= 0 else column.shifted] + start
-            bin_column(program, rows, row + start, column.feature, n, codes)
+            bin_feature(program, rows, row + start, column.feature, n, codes)
             if column.shifted >= 0:
                 shifted = views[column.shifted] + start
                 for r in range(n):
@@ -455,10 +473,10 @@ cdef void bin_views(
         start += BIN_ROWS
 
 
-cdef void show_views(
+cdef void view_codes(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    # Sets up views of existing codes. Contiguous codes of a full block are not copied: the view points to them.
+    """Set up views of existing codes for n_rows rows; contiguous codes of a full block are not copied."""
     cdef Py_ssize_t r, c
     cdef const code_t* codes
     cdef code_t* copied
@@ -481,7 +499,10 @@ cdef void show_views(
 cdef void fill_views(
     const Program* program, const Rows* rows, Py_ssize_t row, char* codes, code_t** views
 ) noexcept nogil:
-    # Prepares the views of SCAN_ROWS rows, or of the remaining ones; `codes` has space for SCAN_ROWS codes per view.
+    """Set up the views of SCAN_ROWS rows, or of the remaining ones, from `row` on.
+
+    `codes` has space for SCAN_ROWS codes per view, which the views point to unless they point to existing codes.
+    """
     cdef Py_ssize_t v, n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
     for v in range(program.n_views):
         views[v] = <code_t*> codes + v * SCAN_ROWS
@@ -490,13 +511,13 @@ cdef void fill_views(
     elif rows.kind == c"f" or rows.kind == c"d":
         bin_views(program, rows, row, n_rows, views)
     else:
-        show_views(program, rows, row, n_rows, views)
+        view_codes(program, rows, row, n_rows, views)
 
 
 # -------------------------------------------------------------------------------------------------------------- by row
 
 cdef Py_ssize_t record_size(const Program* program) noexcept nogil:
-    # Bytes between consecutive records, such that records of up to 32 bytes do not cross a cache line.
+    """Return the bytes from one record to the next; records of up to 32 bytes do not cross a cache line."""
     cdef Py_ssize_t n_bytes = <Py_ssize_t> program.n_views * program.code_size
     cdef Py_ssize_t size = 8
     while size < n_bytes and size < 32:
@@ -507,7 +528,7 @@ cdef Py_ssize_t record_size(const Program* program) noexcept nogil:
 cdef void fill_records(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t* records
 ) noexcept nogil:
-    # Fills the records with the codes of some rows of a float array.
+    """Write the codes of n_rows rows, from `row` on, to records: one per row, with the codes of all views."""
     cdef Py_ssize_t n, r, c, start = 0, stride = record_size(program) // <Py_ssize_t> sizeof(code_t)
     cdef code_t codes[BIN_ROWS]
     cdef code_t* record
@@ -519,7 +540,7 @@ cdef void fill_records(
         n = min(<Py_ssize_t> BIN_ROWS, n_rows - start)
         for c in range(program.n_columns):
             column = program.columns[c]
-            bin_column(program, rows, row + start, column.feature, n, codes)
+            bin_feature(program, rows, row + start, column.feature, n, codes)
             record = records + start * stride
             if column.plain >= 0:
                 for r in range(n):

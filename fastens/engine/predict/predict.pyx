@@ -59,7 +59,7 @@ cdef inline void add_values(
     const Program* program, int32_t tree, const uint32_t* at, Py_ssize_t n_rows, float64_t* raw,
     Py_ssize_t row_stride, Py_ssize_t stride
 ) noexcept nogil:
-    # Adds the values of the nodes that the rows have reached to their raw predictions.
+    """Add the values of the nodes `at` that the rows have reached in a tree to their raw predictions."""
     cdef const float32_t* narrow = <const float32_t*> program.value
     cdef const float64_t* wide = <const float64_t*> program.value
     cdef Py_ssize_t r, k, n_values = program.n_values
@@ -80,8 +80,7 @@ cdef inline void add_values(
 # ------------------------------------------------------------------------------------------- blocks with views, to scan
 
 cdef void shift_codes(const Program* program, Scratch* scratch, uint8_t** views) noexcept nogil:
-    # Shifts the codes in all views by 128, which is what scans read, or back, if there are scans. Views of existing
-    # codes are copied.
+    """Add 128 modulo 256 to the codes in all views if there are scans, as scans read them; again to undo this."""
     cdef uint8_t* shifted
     cdef int32_t v
     for v in range(program.n_views if program.scan_nodes != NULL else 0):
@@ -90,10 +89,10 @@ cdef void shift_codes(const Program* program, Scratch* scratch, uint8_t** views)
         views[v] = shifted
 
 
-cdef inline int32_t add_trees(
+cdef inline int32_t add_next_trees(
     const Program* program, int32_t first, int32_t last, Scratch* scratch, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    # Adds one tree, or the first few trees that are scanned and have the same output; returns their number.
+    """Add one tree, or the first few trees that are scanned and have the same output; return their number."""
     cdef int32_t n = 0, output = program.walks[first].output
     cdef Codes codes = Codes(NULL, 0, <const void* const*> views)
     if code_t is uint8_t:
@@ -124,7 +123,7 @@ cdef void add_block(
     const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Scratch* scratch,
     code_t** views,
 ) noexcept nogil:
-    # Adds the trees to the sums of SCAN_ROWS rows, or of the remaining ones.
+    """Add trees first_tree to last_tree - 1 to the sums of SCAN_ROWS rows, or of the remaining ones, from `row` on."""
     cdef Py_ssize_t n_rows = min(<Py_ssize_t> SCAN_ROWS, rows.n_rows - row)
     cdef Py_ssize_t k, r
     cdef int32_t t = sums.first_tree
@@ -139,7 +138,7 @@ cdef void add_block(
         for r in range(n_rows):
             raw[r] = out[r * sums.row_stride]
     while t < sums.last_tree:
-        t += add_trees(program, t, sums.last_tree, scratch, n_rows, views)
+        t += add_next_trees(program, t, sums.last_tree, scratch, n_rows, views)
     for k in range(program.n_outputs):
         out = sums.raw + row * sums.row_stride + k * sums.output_stride
         raw = scratch.raw + k * SCAN_ROWS
@@ -149,9 +148,10 @@ cdef void add_block(
 
 # ----------------------------------------------------------------------------------------- blocks with records, to walk
 
-cdef inline Codes records_of(
+cdef inline Codes fill_row_records(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
 ) noexcept nogil:
+    """Write the records of n_rows rows from `row` on to the workspace, and return a pointer to these codes."""
     if program.code_size == 1:
         fill_records(program, rows, row, n_rows, <uint8_t*> scratch.codes)
     else:
@@ -162,8 +162,8 @@ cdef inline Codes records_of(
 cdef void walk_block(
     const Program* program, const Rows* rows, const Sums* sums, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
 ) noexcept nogil:
-    # Adds the trees to the sums of some rows.
-    cdef Codes codes = records_of(program, rows, row, n_rows, scratch)
+    """Add the trees to the sums of n_rows rows from `row` on, by walks of all rows through one tree at a time."""
+    cdef Codes codes = fill_row_records(program, rows, row, n_rows, scratch)
     cdef float64_t* raw = sums.raw + row * sums.row_stride
     cdef int32_t t
     for t in range(sums.first_tree, sums.last_tree):
@@ -176,8 +176,8 @@ cdef void walk_block(
 cdef void find_leaves(
     const Program* program, const Rows* rows, int32_t* out, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
 ) noexcept nogil:
-    # Writes the leaf of some rows in each tree, relative to the tree. `at` has space for APPLY_TREES trees.
-    cdef Codes codes = records_of(program, rows, row, n_rows, scratch)
+    """Write the leaf of n_rows rows from `row` on in each tree to `out`, as a node index within the tree."""
+    cdef Codes codes = fill_row_records(program, rows, row, n_rows, scratch)
     cdef int32_t i, n, t = 0
     cdef Py_ssize_t r
     while t < program.n_trees:
@@ -199,7 +199,7 @@ cdef void walk_row(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, Scratch* scratch,
     code_t* record
 ) noexcept nogil:
-    # Walks one row through all trees at the same time.
+    """Walk one row through all trees at once; write its leaves, or add to its sums if `leaves` is NULL."""
     cdef Codes codes = Codes(scratch.codes, 0, NULL)
     cdef float64_t* out
     cdef int32_t t, first = 0, last = program.n_trees
@@ -224,6 +224,7 @@ cdef void walk_one_by_one(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, Py_ssize_t n_rows,
     Scratch* scratch
 ) noexcept nogil:
+    """Walk each of n_rows rows from `row` on through all trees; write leaves, or add to sums if `leaves` is NULL."""
     cdef Py_ssize_t r
     for r in range(row, row + n_rows):
         if program.code_size == 1:
@@ -235,7 +236,7 @@ cdef void walk_one_by_one(
 cdef inline float64_t sum_of_nodes(
     const Program* program, const uint32_t* at, int32_t n, float64_t total
 ) noexcept nogil:
-    # A sum in memory would make each addition wait for the previous store.
+    """Return `total` plus the values of n nodes, added in order in a register."""
     cdef const float32_t* narrow = <const float32_t*> program.value
     cdef const float64_t* wide = <const float64_t*> program.value
     cdef int32_t i
@@ -262,13 +263,13 @@ cdef struct Plan:
 
 
 cdef Plan plan_blocks(
-    const Program* program, Py_ssize_t n_rows, Py_ssize_t most, bint by_view, Py_ssize_t n_at
+    const Program* program, Py_ssize_t n_rows, Py_ssize_t max_rows, bint by_view, Py_ssize_t n_at
 ) noexcept nogil:
-    # Blocks of equal size, at most `most` rows; `at` has space for n_at nodes per row.
+    """Plan blocks of at most `max_rows` rows, or of SCAN_ROWS rows with views; n_at is the node indices per row."""
     cdef Plan plan
     cdef Py_ssize_t row_bytes = record_size(program) + (n_at + 1) * sizeof(uint32_t)
     plan.by_view, plan.one_by_one = by_view, False
-    plan.block_rows = most
+    plan.block_rows = max_rows
     if by_view:
         plan.block_rows = SCAN_ROWS
         row_bytes = <Py_ssize_t> program.n_views * program.code_size + SCAN_TREES + 2 * sizeof(uint32_t)
@@ -280,6 +281,7 @@ cdef Plan plan_blocks(
 
 
 cdef Plan plan_one_by_one(const Program* program, Py_ssize_t n_rows) noexcept nogil:
+    """Plan blocks of rows that walk through all trees one row at a time."""
     cdef Plan plan = Plan(False, True, ROWS_ONE_BY_ONE, 1, program.n_trees + WALK_LANES, 0, 0)
     plan.n_blocks = (n_rows + ROWS_ONE_BY_ONE - 1) // ROWS_ONE_BY_ONE
     plan.memory = record_size(program) + (2 * plan.n_waiting) * sizeof(uint32_t)
@@ -287,12 +289,13 @@ cdef Plan plan_one_by_one(const Program* program, Py_ssize_t n_rows) noexcept no
     return plan
 
 
-cdef inline bint goes_one_by_one(const Program* program, const Rows* rows) noexcept nogil:
+cdef inline bint walks_one_by_one(const Program* program, const Rows* rows) noexcept nogil:
+    """Return True if rows should walk one by one: there are few rows, or their sparse records are long."""
     return rows.n_rows <= FEW_ROWS or rows.starts != NULL and record_size(program) > MAX_SHARED_RECORD
 
 
-cdef Scratch scratch_at(const Program* program, const Plan* plan, char* memory) noexcept nogil:
-    # Ordered by alignment; the codes, a multiple of CACHE_LINE bytes, come first.
+cdef Scratch scratch_in(const Program* program, const Plan* plan, char* memory) noexcept nogil:
+    """Return the pointers of one thread's workspace in `memory`, laid out as planned."""
     cdef Scratch scratch
     cdef Py_ssize_t n_codes = plan.n_records * record_size(program)
     scratch.codes = memory + (CACHE_LINE - <size_t> memory % CACHE_LINE) % CACHE_LINE
@@ -312,8 +315,8 @@ cdef void run_block(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t block, const Plan* plan,
     char* memory
 ) noexcept nogil:
-    # Finds leaves or, if there is no buffer for them, adds the trees to the sums.
-    cdef Scratch scratch = scratch_at(program, plan, memory)
+    """Write the leaves of a block's rows or, if `leaves` is NULL, add the trees to the sums."""
+    cdef Scratch scratch = scratch_in(program, plan, memory)
     cdef Py_ssize_t row = block * plan.block_rows
     cdef Py_ssize_t n_rows = min(plan.block_rows, rows.n_rows - row)
     if plan.one_by_one:
@@ -337,7 +340,8 @@ cdef struct Blocks:
     char* memory                # workspace of the first thread; the others follow
 
 
-cdef void run_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void run_block_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Run one block in the workspace of the thread; the parallel task of `run_blocks`."""
     cdef const Blocks* blocks = <const Blocks*> job
     run_block(
         blocks.program, blocks.rows, blocks.sums, blocks.leaves, block, blocks.plan,
@@ -348,29 +352,30 @@ cdef void run_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
 cdef int run_blocks(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Plan plan, int n_threads
 ) except -1:
+    """Run all blocks in parallel; raise MemoryError on failure, or KeyboardInterrupt after Ctrl-C."""
     cdef int32_t n = <int32_t> max(1, min(min(<Py_ssize_t> n_threads, MAX_THREADS), plan.n_blocks))
     cdef Blocks blocks = Blocks(program, rows, sums, leaves, &plan, <char*> calloc(n, plan.memory))
     if blocks.memory == NULL:
         raise MemoryError(f"cannot allocate {n * plan.memory} bytes for prediction")
     try:
         with nogil:
-            parallel_for_until_interrupted(run_piece, &blocks, plan.n_blocks, n)
+            parallel_for_until_interrupted(run_block_task, &blocks, plan.n_blocks, n)
     finally:
         free(blocks.memory)
     return 0
 
 
 cdef Plan plan_walks(const Program* program, Py_ssize_t n_rows, int n_threads) noexcept nogil:
-    # The minimum number of blocks, rounded up to a multiple of the number of threads.
-    cdef Py_ssize_t most = min(<Py_ssize_t> MAX_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
-    cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
+    """Plan as few blocks with records as fit in memory, rounded up to a multiple of the number of threads."""
+    cdef Py_ssize_t max_rows = min(<Py_ssize_t> MAX_WALK_ROWS, max(1, WALK_BYTES // record_size(program)))
+    cdef Py_ssize_t n_blocks = (n_rows + max_rows - 1) // max_rows
     n_blocks = (n_blocks + n_threads - 1) // n_threads * n_threads
     # Blocks start at a multiple of cache lines of codes.
     return plan_blocks(program, n_rows, ((n_rows + n_blocks - 1) // n_blocks + 63) // 64 * 64, False, 1)
 
 
 cdef int read_values(const Program* program, Py_buffer* X, Rows* rows) except -1:
-    # Accepts float arrays of any strides, including unaligned strides along an axis of length 1.
+    """Point `rows` to a float array of any strides; raise ValueError if type, strides or columns do not fit."""
     cdef bint odd = X.ndim == 2 and (X.shape[0] > 1 and X.strides[0] % X.itemsize != 0
                                      or X.shape[1] > 1 and X.strides[1] % X.itemsize != 0)
     if X.ndim != 2 or X.format[0] not in b"fd" or X.format[1] or odd:
@@ -389,8 +394,8 @@ cdef int read_values(const Program* program, Py_buffer* X, Rows* rows) except -1
     return 0
 
 
-cdef object read_stored(const Program* program, X, Rows* rows):
-    # Reads a CSR matrix of floats without duplicates; returns the arrays that the rows point to.
+cdef object read_csr(const Program* program, X, Rows* rows):
+    """Point `rows` to a CSR matrix without duplicates; return the arrays that must live while rows are read."""
     features = np.ascontiguousarray(X.indices, dtype=np.int32)
     starts = np.ascontiguousarray(X.indptr, dtype=np.int64)
     cdef size_t data = X.data.ctypes.data, first_feature = features.ctypes.data, first_start = starts.ctypes.data
@@ -401,10 +406,13 @@ cdef object read_stored(const Program* program, X, Rows* rows):
 
 
 cdef object read_rows(const Program* program, X, Py_buffer* buffer, Rows* rows):
-    # Reads a float array or a CSR matrix; returns what must be kept in addition to X while its rows are read.
+    """Point `rows` to a float array or CSR matrix; return arrays that must live while rows are read, or None.
+
+    The caller must release `buffer` afterwards.
+    """
     memset(buffer, 0, sizeof(Py_buffer))
     if not PyObject_CheckBuffer(X):
-        return read_stored(program, X, rows)
+        return read_csr(program, X, rows)
     PyObject_GetBuffer(X, buffer, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
         read_values(program, buffer, rows)
@@ -415,14 +423,14 @@ cdef object read_rows(const Program* program, X, Py_buffer* buffer, Rows* rows):
 
 
 def predict_raw(CompiledTrees trees not None, X, int n_threads=1, n_trees=None):
-    """Return the raw predictions of the rows of a float array or a CSR matrix, shape (n_rows, n_outputs)."""
+    """Return the raw predictions of a float array or CSR matrix by the first n_trees trees, (n_rows, n_outputs)."""
     cdef const Program* program = &trees.program
     cdef int32_t last = program.n_trees if n_trees is None else min(max(<int32_t> n_trees, 0), program.n_trees)
     cdef Py_buffer values, out
     cdef Rows rows
     cdef Sums sums
     cdef Py_ssize_t i
-    _kept = read_rows(program, X, &values, &rows)
+    _owner = read_rows(program, X, &values, &rows)
     try:
         raw = np.empty((rows.n_rows, program.n_outputs))
         PyObject_GetBuffer(raw, &out, PyBUF_WRITABLE)
@@ -432,7 +440,7 @@ def predict_raw(CompiledTrees trees not None, X, int n_threads=1, n_trees=None):
             sums.raw[i] = program.baseline[i % program.n_outputs]
         if rows.n_rows > FEW_ROWS and program.scans_all:
             run_blocks(program, &rows, &sums, NULL, plan_blocks(program, rows.n_rows, 0, True, 1), n_threads)
-        elif goes_one_by_one(program, &rows):
+        elif walks_one_by_one(program, &rows):
             run_blocks(program, &rows, &sums, NULL, plan_one_by_one(program, rows.n_rows), n_threads)
         else:
             run_blocks(program, &rows, &sums, NULL, plan_walks(program, rows.n_rows, n_threads), n_threads)
@@ -447,11 +455,11 @@ def apply(CompiledTrees trees not None, X, int n_threads=1):
     cdef Py_buffer values
     cdef Rows rows
     cdef int32_t[:, ::1] out
-    _kept = read_rows(program, X, &values, &rows)
+    _owner = read_rows(program, X, &values, &rows)
     try:
         leaves = np.empty((rows.n_rows, program.n_trees), dtype=np.int32)
         out = leaves
-        if leaves.size and goes_one_by_one(program, &rows):
+        if leaves.size and walks_one_by_one(program, &rows):
             run_blocks(program, &rows, NULL, &out[0, 0], plan_one_by_one(program, rows.n_rows), n_threads)
         elif leaves.size:
             run_blocks(program, &rows, NULL, &out[0, 0],

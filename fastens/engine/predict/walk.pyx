@@ -39,28 +39,31 @@ cdef struct Rows:
     Py_ssize_t n_columns
 
 
-cdef inline int32_t _child(const Split* split, const uint32_t* words, uint32_t code) noexcept nogil:
+cdef inline int32_t _next_node(const Split* split, const uint32_t* words, uint32_t code) noexcept nogil:
+    """Return the child of a split, as a node of its tree, for a bin code of the split feature."""
     return split.left + (not code_goes_left(words, split.category_set, split.threshold, split.missing_left, code))
 
 
-cdef inline const code_t* _codes_of(const Rows* rows, Py_ssize_t row, code_t kind) noexcept nogil:
+cdef inline const code_t* _row_codes(const Rows* rows, Py_ssize_t row, code_t code_type) noexcept nogil:
+    """Return the codes of a row; `code_type` only selects the type of codes."""
     return <const code_t*> (rows.codes + row * rows.stride)
 
 
-cdef inline int32_t _walk(const Tree* tree, const code_t* codes, int32_t node) noexcept nogil:
+cdef inline int32_t _find_leaf(const Tree* tree, const code_t* codes, int32_t node) noexcept nogil:
+    """Return the leaf that a row with these codes reaches from a node."""
     while tree.splits[node].left > 0:
-        node = _child(&tree.splits[node], tree.words, codes[tree.splits[node].feature])
+        node = _next_node(&tree.splits[node], tree.words, codes[tree.splits[node].feature])
     return node
 
 
-cdef inline int32_t _walk_changed(
+cdef inline int32_t _find_changed_leaf(
     const Tree* tree, const int32_t* column_of, const code_t* codes, const code_t* other, int32_t node, int32_t column
 ) noexcept nogil:
-    """Walk a row with one column's codes taken from another row."""
+    """Return the leaf that a row reaches from a node if one column's codes come from another row."""
     cdef Py_ssize_t feature
     while tree.splits[node].left > 0:
         feature = tree.splits[node].feature
-        node = _child(
+        node = _next_node(
             &tree.splits[node], tree.words, other[feature] if column_of[feature] == column else codes[feature])
     return node
 
@@ -79,19 +82,21 @@ cdef struct LeftOut:
     bint is_wide                    # true for two-byte codes
 
 
-cdef void _add_left_out(const LeftOut* out, Py_ssize_t first, code_t kind) noexcept nogil:
+cdef void _add_left_out(const LeftOut* out, Py_ssize_t first, code_t code_type) noexcept nogil:
+    """Add the leaf values of a tree to the sums of a block's rows with count 0; `code_type` selects the codes' type."""
     cdef Py_ssize_t row, k, n = out.n_values
     cdef int32_t leaf
     for row in range(first, min(first + BLOCK_ROWS, out.rows.n_rows)):
         if out.counts[row] > 0:
             continue
-        leaf = _walk(out.tree, _codes_of(out.rows, row, kind), 0)
+        leaf = _find_leaf(out.tree, _row_codes(out.rows, row, code_type), 0)
         for k in range(n):
             out.sums[row * n + k] += value_at(&out.values, leaf, k)
         out.n_trees[row] += 1
 
 
-cdef void _add_left_out_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _add_left_out_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Add the leaf values to a block's rows with count 0; the parallel task of `Walker.add_left_out`."""
     cdef const LeftOut* out = <const LeftOut*> job
     if out.is_wide:
         _add_left_out(out, block * BLOCK_ROWS, <uint16_t> 0)
@@ -114,7 +119,7 @@ cdef struct Query:
 
 
 cdef inline float64_t _loss(const Query* query, Py_ssize_t row, int32_t node) noexcept nogil:
-    """Return 0 or 1 for classification, or the squared error; summed over the targets."""
+    """Return the number of wrong classes, or the sum of squared errors, over the targets of a row at a node."""
     cdef const float64_t* y = query.y + row * query.n_targets
     cdef const float64_t* answer = query.answers + node * query.n_targets
     cdef float64_t miss, loss = 0.0
@@ -126,9 +131,12 @@ cdef inline float64_t _loss(const Query* query, Py_ssize_t row, int32_t node) no
 
 
 cdef void _permuted_losses(
-    const Tree* tree, const Rows* rows, const Query* query, int64_t* seen, float64_t* out, code_t kind
+    const Tree* tree, const Rows* rows, const Query* query, int64_t* seen, float64_t* out, code_t code_type
 ) noexcept nogil:
-    # The walk resumes where the row first meets the column, with the other row's codes for that column.
+    """Add each row's increase of the loss, for each column on its path, to `out`; `code_type` selects codes' type.
+
+    The walk resumes where the row first meets the column, with the other row's codes for that column.
+    """
     cdef Py_ssize_t i, row, feature
     cdef const code_t* codes
     cdef const code_t* other
@@ -136,8 +144,8 @@ cdef void _permuted_losses(
     cdef float64_t loss, weight
     for i in range(query.n):
         row = query.rows[i]
-        codes, other = _codes_of(rows, row, kind), _codes_of(rows, query.others[i], kind)
-        leaf = _walk(tree, codes, 0)
+        codes, other = _row_codes(rows, row, code_type), _row_codes(rows, query.others[i], code_type)
+        leaf = _find_leaf(tree, codes, 0)
         loss, weight = _loss(query, row, leaf), 1.0 if query.weights == NULL else query.weights[row]
         node = 0
         while tree.splits[node].left > 0:
@@ -145,9 +153,9 @@ cdef void _permuted_losses(
             column = rows.column_of[feature]
             if seen[column] != i + 1 and other[feature] != codes[feature]:
                 seen[column] = i + 1
-                changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
+                changed = _find_changed_leaf(tree, rows.column_of, codes, other, node, column)
                 out[column] += weight * (_loss(query, row, changed) - loss)
-            node = _child(&tree.splits[node], tree.words, codes[feature])
+            node = _next_node(&tree.splits[node], tree.words, codes[feature])
 
 
 cdef struct Changed:
@@ -165,35 +173,40 @@ cdef struct Changed:
     int64_t stamp                   # number of the first row's walk
 
 
-cdef void _add_changed(const Changed* query, Py_ssize_t i, int64_t* seen, code_t kind) noexcept nogil:
+cdef void _add_row_changes(const Changed* query, Py_ssize_t i, int64_t* seen, code_t code_type) noexcept nogil:
+    """Add to `query.out`, for each column on a row's path, the change of a tree's value if it comes from another row.
+
+    `i` is the index of the row within the query, and `code_type` only selects the type of codes.
+    """
     cdef const Tree* tree = query.tree
     cdef const Rows* rows = query.rows
     cdef Py_ssize_t row = query.first + i, feature, k, n = query.n_values
-    cdef const code_t* codes = _codes_of(rows, row, kind)
-    cdef const code_t* other = _codes_of(rows, query.others[row], kind)
-    cdef int32_t node = 0, leaf = _walk(tree, codes, 0), changed, column
+    cdef const code_t* codes = _row_codes(rows, row, code_type)
+    cdef const code_t* other = _row_codes(rows, query.others[row], code_type)
+    cdef int32_t node = 0, leaf = _find_leaf(tree, codes, 0), changed, column
     cdef float64_t* out
     while tree.splits[node].left > 0:
         feature = tree.splits[node].feature
         column = rows.column_of[feature]
         if seen[column] != query.stamp + i and other[feature] != codes[feature]:
             seen[column] = query.stamp + i
-            changed = _walk_changed(tree, rows.column_of, codes, other, node, column)
+            changed = _find_changed_leaf(tree, rows.column_of, codes, other, node, column)
             out = query.out + (column * query.n + i) * n
             for k in range(n):
                 out[k] += value_at(&query.values, changed, k) - value_at(&query.values, leaf, k)
-        node = _child(&tree.splits[node], tree.words, codes[feature])
+        node = _next_node(&tree.splits[node], tree.words, codes[feature])
 
 
-cdef void _add_changed_piece(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _add_block_changes(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Add the changes of one block of rows; the parallel task of `Walker.permuted_changes`."""
     cdef const Changed* query = <const Changed*> job
     cdef int64_t* seen = query.seen + thread * query.rows.n_columns
     cdef Py_ssize_t i
     for i in range(block * CHANGED_ROWS, min((block + 1) * CHANGED_ROWS, query.n)):
         if query.is_wide:
-            _add_changed(query, i, seen, <uint16_t> 0)
+            _add_row_changes(query, i, seen, <uint16_t> 0)
         else:
-            _add_changed(query, i, seen, <uint8_t> 0)
+            _add_row_changes(query, i, seen, <uint8_t> 0)
 
 
 cdef class Walker:
@@ -211,7 +224,7 @@ cdef class Walker:
 
     cdef Split* splits
     cdef const int32_t[::1] column_of
-    cdef object kept
+    cdef object matrix_owner
     cdef const uint32_t[::1] words
     cdef const int64_t[::1] offsets
     cdef Rows rows
@@ -226,9 +239,9 @@ cdef class Walker:
         cdef const uint8_t[:, ::1] records = matrix.records
         self.words = trees.category_words if len(trees.category_words) else np.zeros(1, dtype=np.uint32)
         self.offsets = trees.node_offsets
-        self.kept = matrix
-        own = np.arange(matrix.n_features) if column_of is None else column_of
-        self.column_of = own.astype(np.int32)
+        self.matrix_owner = matrix
+        columns = np.arange(matrix.n_features) if column_of is None else column_of
+        self.column_of = columns.astype(np.int32)
         self.rows = Rows(
             &records[0, 0], records.shape[1], records.shape[0], &self.column_of[0], max(self.column_of) + 1)
         self.is_wide = matrix.columns.itemsize == 2
@@ -242,30 +255,31 @@ cdef class Walker:
         free(self.splits)
 
     cdef Tree _tree(self, Py_ssize_t t) noexcept nogil:
+        """Return a tree by its index."""
         return Tree(self.splits + self.offsets[t], &self.words[0])
 
     def add_left_out(
         self, Py_ssize_t t, const value_t[:, :] values, const float64_t[::1] counts, float64_t[:, ::1] sums,
         int32_t[::1] n_trees, int n_threads
     ):
-        """Add the leaf values of tree t (`values` by node) to the sums of the rows with count 0."""
+        """Add the values of tree t, (n_nodes, n_values), to `sums` of rows with count 0; increment their `n_trees`."""
         cdef Tree tree = self._tree(t)
         cdef LeftOut out = LeftOut(
             &counts[0], &sums[0, 0], &n_trees[0], &tree, &self.rows, values_of(values), values.shape[1], self.is_wide
         )
         with nogil:
             dynamic_parallel_for(
-                _add_left_out_piece, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads
+                _add_left_out_block, &out, (self.rows.n_rows + BLOCK_ROWS - 1) // BLOCK_ROWS, n_threads
             )
 
     def permuted_losses(
         self, Py_ssize_t t, const uint32_t[:, ::1] pairs, const float64_t[::1] weights, const float64_t[:, ::1] y,
-        const float64_t[:, ::1] answers, bint is_class, float64_t[::1] growth
+        const float64_t[:, ::1] answers, bint is_class, float64_t[::1] increase
     ):
-        """Add, for each column, the increase of the summed loss if rows take the column's values from other rows.
+        """Add to `increase`, for each column, the increase of the loss if rows take its values from other rows.
 
-        `pairs` holds the rows and, for each, the row it takes the value from. `answers` holds the values of tree t's
-        nodes.
+        `pairs` holds the rows and, for each, the row it takes the value from. `answers` holds the predictions of tree
+        t's nodes. The loss is the weighted sum of wrong classes, or of squared errors.
         """
         cdef Tree tree = self._tree(t)
         cdef Query query
@@ -275,9 +289,9 @@ cdef class Walker:
         query.y, query.answers, query.n_targets, query.is_class = &y[0, 0], &answers[0, 0], y.shape[1], is_class
         with nogil:
             if self.is_wide:
-                _permuted_losses(&tree, &self.rows, &query, &seen[0], &growth[0], <uint16_t> 0)
+                _permuted_losses(&tree, &self.rows, &query, &seen[0], &increase[0], <uint16_t> 0)
             else:
-                _permuted_losses(&tree, &self.rows, &query, &seen[0], &growth[0], <uint8_t> 0)
+                _permuted_losses(&tree, &self.rows, &query, &seen[0], &increase[0], <uint8_t> 0)
 
     def permuted_changes(
         self, const value_t[:, :] values, const uint32_t[::1] others, Py_ssize_t first, Py_ssize_t last, int n_threads
@@ -301,6 +315,6 @@ cdef class Walker:
             query.values = Values(&values[self.offsets[t], 0], sizeof(value_t), strides_of(values))
             with nogil:
                 dynamic_parallel_for(
-                    _add_changed_piece, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads
+                    _add_block_changes, &query, (query.n + CHANGED_ROWS - 1) // CHANGED_ROWS, n_threads
                 )
         return out

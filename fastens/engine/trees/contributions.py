@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 BLOCK = 1 << 16  # number of rows whose codes are in memory at a time
-_MAX_KEPT = 1 << 18  # maximum number of nodes of cached paths, about 30 bytes each
+_MAX_CACHED = 1 << 18  # maximum number of nodes of cached paths, about 30 bytes each
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def contributions(
     P. Yu, C. Xu, A. Bifet, J. Read (2022). Linear TreeShap. NeurIPS.
     G. Laberge, Y. Pequignot (2022). Understanding interventional TreeSHAP: how and why it works.
     """
-    out = _explain(ensemble, X, n_threads, reference, column_of, pairs=False)
-    out[..., -1] = _expected(ensemble, n_threads, reference)
+    out = _shapley_values(ensemble, X, n_threads, reference, column_of, pairs=False)
+    out[..., -1] = _expected_raw(ensemble, n_threads, reference)
     return out
 
 
@@ -123,7 +123,7 @@ def interactions(
         Symmetric matrices. Each row sums to the contribution of its column, and the last entry is the expected raw
         prediction (Lundberg et al. 2020, eq. 7 to 9).
     """
-    pairs = _explain(ensemble, X, n_threads, reference, column_of, pairs=True)
+    pairs = _shapley_values(ensemble, X, n_threads, reference, column_of, pairs=True)
     pairs += pairs.swapaxes(2, 3)
     total = contributions(ensemble, X, n_threads, reference, column_of)
     n_columns = pairs.shape[2]
@@ -135,7 +135,8 @@ def interactions(
     return out
 
 
-def _expected(ensemble: TreeEnsemble, n_threads: int, reference: Reference | None) -> Array:
+def _expected_raw(ensemble: TreeEnsemble, n_threads: int, reference: Reference | None) -> Array:
+    """Return the mean raw prediction of the background rows or else of the training rows (cached), (n_outputs,)."""
     if reference is not None:
         return ensemble.predict_raw(reference.X, n_threads).mean(axis=0)
     if "expected_raw" not in ensemble.notes:
@@ -149,7 +150,7 @@ def expected_raw(ensemble: TreeEnsemble) -> Array:
     roots, sizes = ensemble.node_offsets[:-1], np.diff(ensemble.node_offsets)
     left = np.where(ensemble.left_child > 0, ensemble.left_child + np.repeat(roots, sizes), 0)
     leaf = np.flatnonzero(left == 0)
-    reach = _reach(left, ensemble.weight, roots)[leaf, None] * ensemble.value[leaf]
+    reach = _reaching_fractions(left, ensemble.weight, roots)[leaf, None] * ensemble.value[leaf]
     output = np.repeat(ensemble.tree_output, sizes)[leaf]
     out = ensemble.baseline.copy()
     for column, values in enumerate(reach.T):
@@ -157,8 +158,8 @@ def expected_raw(ensemble: TreeEnsemble) -> Array:
     return out
 
 
-def _reach(left: NDArray[np.int64], weight: np.ndarray, roots: NDArray[np.int64]) -> Array:
-    """Return the fraction of the root's weight that reaches each node, computed level by level."""
+def _reaching_fractions(left: NDArray[np.int64], weight: np.ndarray, roots: NDArray[np.int64]) -> Array:
+    """Return the fraction of its root's weight that reaches each node, from global left children (0 for leaves)."""
     reach = np.ones(len(left))
     parents = roots
     while (parents := parents[left[parents] > 0]).size:
@@ -171,7 +172,7 @@ def _reach(left: NDArray[np.int64], weight: np.ndarray, roots: NDArray[np.int64]
     return reach
 
 
-def _explain(
+def _shapley_values(
     ensemble: TreeEnsemble,
     X: np.ndarray,
     n_threads: int,
@@ -180,11 +181,12 @@ def _explain(
     *,
     pairs: bool,
 ) -> Array:
+    """Return `contributions` without the last entries, or the halved interactions of pairs in one order."""
     lean = ensemble.lean
     n_features = lean.binning.n_features
     if column_of is not None and len(column_of) != n_features:
         raise ValueError(f"X must have {n_features} columns; got {len(column_of)}.")
-    paths = _paths(ensemble, np.arange(n_features) if column_of is None else column_of)
+    paths = _cached_paths(ensemble, np.arange(n_features) if column_of is None else column_of)
     # Each row takes a few nanoseconds per node.
     n_rows = X.shape[0] + (0 if reference is None else len(reference.X))
     n_threads = threads_for(n_rows * 2 * len(lean.feature), n_threads, 20_000)
@@ -195,7 +197,7 @@ def _explain(
     for start in range(0, max(X.shape[0], 1), BLOCK):
         rows = X[start : start + BLOCK]
         values = None if paths.linear is None else tuple(np.ascontiguousarray(X, np.float64) for X in (rows, others))
-        by_row = None if scales is None else _by_background(scales[start : start + BLOCK])
+        by_row = None if scales is None else _scales_by_background(scales[start : start + BLOCK])
         codes = lean.binning.codes(rows, n_threads)
         parts.append(explain_rows(lean, paths, values, codes, background, by_row, pairs, n_threads))
     explained: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -204,27 +206,28 @@ def _explain(
     return explained
 
 
-def _by_background(scales: Array) -> Array:
-    """Return the scales in the layout of the kernel: one line per background row, rows padded to multiples of 16."""
+def _scales_by_background(scales: Array) -> Array:
+    """Return scales (n_rows, n_background) as the kernel reads them: (n_background, n_rows padded to 16)."""
     return np.ascontiguousarray(np.pad(scales, ((0, -len(scales) % 16), (0, 0))).T)
 
 
-def _paths(ensemble: TreeEnsemble, column_of: NDArray[np.intp]) -> Paths:
-    """Return the paths, cached unless the ensemble is large: computing them takes as long as explaining a few rows."""
-    kept = ensemble.notes.get("paths")
-    if kept is None or not np.array_equal(kept.column, column_of):
-        kept = _find_paths(ensemble, column_of.astype(np.int32))
-        if len(ensemble.feature) <= _MAX_KEPT:
-            ensemble.notes["paths"] = kept
-    return kept
+def _cached_paths(ensemble: TreeEnsemble, column_of: NDArray[np.intp]) -> Paths:
+    """Return the arrays for the Shapley kernel, cached in the ensemble's notes unless the ensemble is large."""
+    cached = ensemble.notes.get("paths")
+    if cached is None or not np.array_equal(cached.column, column_of):
+        cached = _compute_paths(ensemble, column_of.astype(np.int32))
+        if len(ensemble.feature) <= _MAX_CACHED:
+            ensemble.notes["paths"] = cached
+    return cached
 
 
-def _find_paths(ensemble: TreeEnsemble, column_of: NDArray[np.int32]) -> Paths:
+def _compute_paths(ensemble: TreeEnsemble, column_of: NDArray[np.int32]) -> Paths:
+    """Return the arrays for the Shapley kernel, with `column_of` as the column of each feature."""
     share, position, n_on_path, depth = edge_shares(
         ensemble.node_offsets, ensemble.left_child, column_of[ensemble.feature], ensemble.weight.astype(np.float64)
     )
-    most = int(n_on_path.max(initial=1))
-    rules = [np.polynomial.legendre.leggauss(n) for n in range(1, (most + 1) // 2 + 1)]
+    max_on_path = int(n_on_path.max(initial=1))
+    rules = [np.polynomial.legendre.leggauss(n) for n in range(1, (max_on_path + 1) // 2 + 1)]
     return Paths(
         column=column_of,
         n_columns=int(column_of.max()) + 1,
@@ -236,15 +239,15 @@ def _find_paths(ensemble: TreeEnsemble, column_of: NDArray[np.int32]) -> Paths:
         max_depth=int(depth.max(initial=0)),
         points=np.concatenate([(1 + points) / 2 for points, _ in rules]),
         weights=np.concatenate([weights / 2 for _, weights in rules]),
-        worth=_worth(most),
+        worth=_shapley_weights(max_on_path),
     )
 
 
-def _worth(most: int) -> Array:
-    """Return the Shapley weights (p-1)! m!/(p+m)! at [p, m], for p and m up to `most`; 0 for p = 0."""
-    worth, m = np.zeros((most + 1, most + 1)), np.arange(most + 1)
+def _shapley_weights(max_size: int) -> Array:
+    """Return the Shapley weights (p-1)! m!/(p+m)! at [p, m], for p and m up to `max_size`; 0 for p = 0."""
+    worth, m = np.zeros((max_size + 1, max_size + 1)), np.arange(max_size + 1)
     worth[1] = 1 / (m + 1)
-    for p in range(1, most):
+    for p in range(1, max_size):
         worth[p + 1] = worth[p] * p / (p + m + 1)
     return worth
 
@@ -284,7 +287,7 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
 
 
 def raw_of_rows(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> NDArray[np.float64]:
-    """Return the raw predictions for a row source, shape (n_rows, n_outputs)."""
+    """Return the raw predictions for all rows of a row source, shape (n_rows, n_outputs)."""
     if trees.has_constant_leaves and (coded := with_codes_of(X, trees.binning)) is not None:
         return trees.raw_of_codes(coded.codes(), n_threads)
     trees, X = on_used_columns(trees, X)
@@ -292,7 +295,7 @@ def raw_of_rows(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> NDArray[np.f
 
 
 def narrowed(trees: TreeEnsemble) -> tuple[np.ndarray, TreeEnsemble]:
-    """Return the columns that the trees split on, at least one, and the trees reindexed to these columns."""
+    """Return the sorted columns that the trees split on, at least one, and trees over the features of these columns."""
     columns, feature = renumbered(trees.feature)
     arrays = {name: getattr(trees, name) for name in ENSEMBLE_DTYPES} | {"feature": feature}
     return columns, TreeEnsemble(trees.binning.of_features(columns.tolist()), **arrays)
@@ -351,7 +354,7 @@ def decision_path(trees: TreeEnsemble, X: Any, n_threads: int = 1) -> tuple[csr_
     n_nodes_ptr : int64 array of shape (n_trees + 1,)
         The columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are the nodes of tree t.
     """
-    node = _leaves(trees, X, n_threads)
+    node = _global_leaves(trees, X, n_threads)
     length = (depths(trees) + 1)[node]
     end = np.cumsum(length)
     indices = np.empty(int(end[-1]) if len(end) else 0, dtype=np.int64)
@@ -390,8 +393,8 @@ def leaf_features(trees: TreeEnsemble, leaves: NDArray[np.int32]) -> csr_matrix:
     return csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(leaves), int(trees.n_leaves.sum())))
 
 
-def _leaves(trees: TreeEnsemble, X: Any, n_threads: int) -> NDArray[np.int64]:
-    """Return the leaf of each row in each tree, flattened in row order; node indices run over all trees."""
+def _global_leaves(trees: TreeEnsemble, X: Any, n_threads: int) -> NDArray[np.int64]:
+    """Return the leaf of each row in each tree, row by row, as node indices that run over all trees."""
     narrow, rows = on_used_columns(trees, X)
     leaves = map_parts(lambda part: narrow.apply(part, n_threads), rows)
     return (leaves + trees.node_offsets[:-1]).ravel()
@@ -421,7 +424,7 @@ class LeftOut:
         self._walker = None if matrix.is_sparse else Walker(trees, matrix)
 
     def predict(self, t: int, counts: Array, n_trees: NDArray[np.int32]) -> Array:
-        """Return the values of tree t for rows with count 0, and 0 for others; increment `n_trees` of these rows."""
+        """Return tree t's values for rows with count 0, and 0 for others; increment `n_trees` of rows with count 0."""
         first, last = self._trees.node_offsets[t : t + 2]
         values, out = self._trees.value[first:last], np.zeros((len(counts), self._trees.n_outputs))
         if self._walker is not None:
@@ -462,7 +465,7 @@ class PermutedLosses:
     def of_tree(
         self, t: int, pairs: NDArray[np.uint32], weight: Array | None, y: Array, answers: Array, *, is_class: bool
     ) -> Array:
-        """Return the increase of the weighted sum of losses for each column.
+        """Return the increase of one tree's weighted sum of losses when each column takes other rows' values.
 
         Parameters
         ----------
@@ -478,6 +481,10 @@ class PermutedLosses:
             Predictions of the tree at its nodes.
         is_class : bool
             True if the targets are class indices.
+
+        Returns
+        -------
+        float64 array of shape (n_columns,)
         """
         growth = np.zeros(max(self._column_of) + 1)
         if self._walker is not None:
@@ -523,7 +530,11 @@ class Shuffled:
         self._block = max(1, _BLOCK_VALUES // (matrix.n_features * trees.n_outputs))
 
     def blocks(self, others: NDArray[np.uint32]) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield slices of rows, their mean predictions, and the predictions with each column taken from `others`."""
+        """Yield each block's rows, their mean predictions, and those with each column taken from the rows `others`.
+
+        Mean predictions have shape (n, n_outputs), changed predictions (n_columns, n, n_outputs). `others` holds the
+        index of another row for each row.
+        """
         for first in range(0, len(others), self._block):
             last = min(first + self._block, len(others))
             changes = self._walker.permuted_changes(self._trees.value, others, first, last, self._n_threads)

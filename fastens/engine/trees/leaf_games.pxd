@@ -117,7 +117,7 @@ cdef struct Stack:
     float64_t* share
     int32_t* column
     # For a leaf.
-    int64_t* places
+    int64_t* offsets                # offset of the result of each column, or pair of columns, on the path
     LeafPath path
     float64_t* products
     float64_t* divided
@@ -126,7 +126,7 @@ cdef struct Stack:
     float64_t* parts
     uint32_t* slots                 # for each row, the entry of its mask in the table
     uint32_t* distinct_masks
-    uint32_t* place_of_mask         # entry of each mask plus one; 0 if there is none
+    uint32_t* entry_of_mask         # entry of each mask plus one; 0 if there is none
     float64_t* factors              # factor of each row, for a linear term or from a table
     Pattern* patterns
     Pattern* sorted_patterns
@@ -182,7 +182,7 @@ cdef inline int32_t table_size(Py_ssize_t n) noexcept nogil:
     return size
 
 
-cdef void play_lines(Leaf* leaf) noexcept nogil
-cdef void start_leaf(Leaf* leaf) noexcept nogil
-cdef void play(
+cdef void add_linear_terms(Leaf* leaf) noexcept nogil
+cdef void prepare_leaf(Leaf* leaf) noexcept nogil
+cdef void compute_parts(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts) noexcept nogil

@@ -33,8 +33,8 @@ cdef extern from "engine/trees/shapley.h" nogil:
     void play_pairs(const Lanes* lanes, const Background* background, float64_t* mixed, float64_t* parts) noexcept
 
 
-cdef void start_leaf(Leaf* leaf) noexcept nogil:
-    # Setup shared by all games of a leaf.
+cdef void prepare_leaf(Leaf* leaf) noexcept nogil:
+    """Prepare what a leaf's Shapley values share: background patterns, or quadrature points and path factors."""
     cdef const Rows* rows = leaf.walk.rows
     cdef LeafPath* path = &leaf.walk.stack.path
     cdef int32_t n_points = max((leaf.n + 1) // 2, 1)
@@ -48,15 +48,17 @@ cdef void start_leaf(Leaf* leaf) noexcept nogil:
     find_factors(path)
 
 
-cdef void play(
+cdef void compute_parts(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts
 ) noexcept nogil:
-    # Computes the values of features, or pairs, for SHAPLEY_LANES masks; `row` is the first row if these are masks of
-    # rows.
+    """Write the Shapley values of the path's features, or pairs, per unit of leaf value for SHAPLEY_LANES masks.
+
+    Bit i of a mask is set if a row passes all tests of the i-th feature. `row` is the first row of masks of rows.
+    """
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
     if rows.n_background:
-        play_against_rows(leaf, masks, stride, row, parts)
+        compute_parts_against_rows(leaf, masks, stride, row, parts)
         return
     spread_bits(masks, stride, leaf.n, stack.path.known, stack.path.unknown)
     multiply_path(&stack.path, stack.products)
@@ -69,7 +71,7 @@ cdef void play(
 # ------------------------------------------------------------------------------------------ against training weights
 
 cdef void divide_by_term(const Leaf* leaf, bint by_t) noexcept nogil:
-    # Computes, for a linear term, the products without its feature in lanes that include it, optionally times t.
+    """Write the products without a linear term's feature, in lanes that include it; multiply them by t if `by_t`."""
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* known = stack.path.known + leaf.term_member * SHAPLEY_LANES
     cdef Py_ssize_t q, lane
@@ -80,6 +82,7 @@ cdef void divide_by_term(const Leaf* leaf, bint by_t) noexcept nogil:
 
 
 cdef void collect_parts(const Leaf* leaf, float64_t* parts) noexcept nogil:
+    """Write the path-dependent Shapley value of each path feature per unit of leaf value, (leaf.n, SHAPLEY_LANES)."""
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* products = stack.products if leaf.term < 0 else stack.divided
     cdef int32_t i, q, lane
@@ -98,7 +101,7 @@ cdef void collect_parts(const Leaf* leaf, float64_t* parts) noexcept nogil:
 
 
 cdef void collect_pairs(const Leaf* leaf, float64_t* parts) noexcept nogil:
-    # The value of pair (i, j), j < i, is halved and stored at index i (i - 1) / 2 + j.
+    """Write the halved value of each pair (i, j), j < i, for each lane to `parts` at i (i - 1) / 2 + j."""
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* products = stack.products if leaf.term < 0 else stack.divided
     cdef float64_t* part
@@ -127,9 +130,13 @@ cdef void collect_pairs(const Leaf* leaf, float64_t* parts) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------- against background rows
 
-cdef void play_against_rows(
+cdef void compute_parts_against_rows(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts
 ) noexcept nogil:
+    """Write the Shapley values of the path's features, or pairs, per unit of leaf value, against background rows.
+
+    Values are written for SHAPLEY_LANES masks and summed over the patterns of background rows.
+    """
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
     cdef Background background = Background(
@@ -151,15 +158,15 @@ cdef void play_against_rows(
 
 
 cdef void find_patterns(Leaf* leaf) noexcept nogil:
-    # Background rows with equal masks form one pattern. Patterns are in order of first occurrence.
+    """Group background rows that pass the tests of equal sets of the path's features into patterns, and sort these."""
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
     cdef Py_ssize_t w, n_words = (leaf.n + MASK_BITS - 1) // MASK_BITS
-    cdef int32_t n = 0, end = table_size(rows.n_background) - 1, z, place
+    cdef int32_t n = 0, end = table_size(rows.n_background) - 1, z, slot
     cdef uint32_t hash_
     cdef uint32_t* mask
-    cdef Pattern* found
+    cdef Pattern* pattern
     memset(stack.table, 255, (end + 1) * sizeof(int32_t))
     for z in range(<int32_t>rows.n_background):
         mask = stack.pattern_masks + n * n_words
@@ -167,17 +174,17 @@ cdef void find_patterns(Leaf* leaf) noexcept nogil:
         for w in range(n_words):
             mask[w] = leaf.masks[w * walk.stride + rows.chunk + z]
             hash_ = (hash_ ^ mask[w]) * <uint32_t>2654435769
-        place = (hash_ >> 8) & end
-        while stack.table[place] >= 0 and not is_same(stack.patterns[stack.table[place]].mask, mask, n_words):
-            place = (place + 1) & end
+        slot = (hash_ >> 8) & end
+        while stack.table[slot] >= 0 and not is_same_mask(stack.patterns[stack.table[slot]].mask, mask, n_words):
+            slot = (slot + 1) & end
         stack.next_row[z] = -1
-        if stack.table[place] >= 0:
-            found = stack.patterns + stack.table[place]
-            found.count += 1
-            stack.next_row[found.last] = z
-            found.last = z
+        if stack.table[slot] >= 0:
+            pattern = stack.patterns + stack.table[slot]
+            pattern.count += 1
+            stack.next_row[pattern.last] = z
+            pattern.last = z
             continue
-        stack.table[place] = n
+        stack.table[slot] = n
         stack.patterns[n] = Pattern(mask, NULL, leaf.n - n_bits(mask, 1, n_words), 1, z, z)
         n += 1
     leaf.n_patterns = n
@@ -185,7 +192,7 @@ cdef void find_patterns(Leaf* leaf) noexcept nogil:
 
 
 cdef void sort_patterns(const Leaf* leaf) noexcept nogil:
-    # Sorts the patterns by their number of missing features, and lists these features.
+    """Sort patterns by the number of path features whose tests they do not pass, and list these features of each."""
     cdef Stack* stack = leaf.walk.stack
     cdef int32_t* first = stack.first_lacking
     cdef int32_t* lacking = stack.lacking
@@ -219,7 +226,8 @@ cdef void sort_patterns(const Leaf* leaf) noexcept nogil:
 # the background row's deviation, plus the difference between the two if k comes from the row, which is a game of A and
 # k against B.
 
-cdef void play_lines(Leaf* leaf) noexcept nogil:
+cdef void add_linear_terms(Leaf* leaf) noexcept nogil:
+    """Add the contributions of a leaf's linear terms, against background rows, to its columns or column pairs."""
     # Adds the contributions of a leaf's linear terms to the features of its path, or to pairs of them.
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
@@ -239,7 +247,7 @@ cdef void play_lines(Leaf* leaf) noexcept nogil:
         return
     memcpy(stack.line_masks, masks, (leaf.n + MASK_BITS - 1) // MASK_BITS * walk.stride * sizeof(uint32_t))
     for i in range(n_parts):
-        mark_known(leaf, &stack.line_parts[i])
+        clear_non_finite_bits(leaf, &stack.line_parts[i])
         for z in range(rows.n_background):
             stack.line_sums[z * n_parts + i] = deviation(lines, stack.line_parts[i].term, rows.background_X[
                 z * rows.trees.n_features + lines.features[stack.line_parts[i].term]])
@@ -247,16 +255,17 @@ cdef void play_lines(Leaf* leaf) noexcept nogil:
     find_patterns(leaf)
     for i in range(walk.n):
         for z in range(leaf.n_patterns):
-            play_line(leaf, i, stack.sorted_patterns + z, n_parts)
+            add_row_terms(leaf, i, stack.sorted_patterns + z, n_parts)
     leaf.masks = masks
 
 
 cdef inline float64_t deviation(const Lines* lines, Py_ssize_t term, float64_t value) noexcept nogil:
+    """Return a linear term at a feature value, clipped to the term's range, minus the term at the leaf's mean."""
     return lines.slopes[term] * min(max(value, lines.lower[term]), lines.upper[term]) - lines.at_means[term]
 
 
-cdef void mark_known(const Leaf* leaf, const LinePart* part) noexcept nogil:
-    # Clears the feature's bit for rows whose value is missing or infinite, because linear terms need finite values.
+cdef void clear_non_finite_bits(const Leaf* leaf, const LinePart* part) noexcept nogil:
+    """Clear the term's feature bit in masks of rows whose value is not finite, which linear terms do not support."""
     cdef const Rows* rows = leaf.walk.rows
     cdef Py_ssize_t feature = rows.trees.lines.features[part.term], i
     cdef uint32_t* masks = leaf.walk.stack.line_masks + part.member // MASK_BITS * leaf.walk.stride
@@ -269,8 +278,8 @@ cdef void mark_known(const Leaf* leaf, const LinePart* part) noexcept nogil:
             masks[rows.chunk + i] &= ~bit
 
 
-cdef void play_line(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts) noexcept nogil:
-    # Evaluates the games of a row against the background rows of a pattern.
+cdef void add_row_terms(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts) noexcept nogil:
+    """Add the contributions of a leaf's linear terms for one row against the background rows of a pattern."""
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
@@ -296,23 +305,26 @@ cdef void play_line(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, in
         part = &stack.line_parts[i]
         part.own = count * deviation(&rows.trees.lines, part.term, stack.values[
             rows.trees.lines.features[part.term] * rows.chunk + row])
-        if not has(pattern.mask, 1, part.member):
+        if not has_bit(pattern.mask, 1, part.member):
             both += part.own
         else:
             both += part.others
-            if has(mask, walk.stride, part.member):
+            if has_bit(mask, walk.stride, part.member):
                 mixed += part.own - part.others
     if rows.pairs:
-        add_line_pairs(leaf, row, pattern, n_parts, both, mixed)
+        add_term_interactions(leaf, row, pattern, n_parts, both, mixed)
     else:
-        add_line(leaf, row, pattern, n_parts, both, mixed)
+        add_term_values(leaf, row, pattern, n_parts, both, mixed)
 
 
-cdef void add_line(
+cdef void add_term_values(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    # Adds the games of A against B, whose worth is `both`, and the games of A with a term's feature, whose total worth
-    # is `mixed`.
+    """Add the values of a leaf's linear terms to its features, for one row against the rows of a pattern.
+
+    `both` is the worth of the game between the features whose tests only the row passes and those that only the pattern
+    passes. `mixed` is the additional worth if the feature of a term, whose tests both pass, comes from the row.
+    """
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef const uint32_t* mask = leaf.masks + row
@@ -326,20 +338,23 @@ cdef void add_line(
         gain += mixed * worth[(p + 1) * size + m]
         loss += mixed * worth[m * size + p + 1]
     for i in range(leaf.n):
-        if not has(pattern.mask, 1, i):
-            add_result(leaf, row, stack.places[i], gain)
-        elif not has(mask, walk.stride, i):
-            add_result(leaf, row, stack.places[i], -loss)
+        if not has_bit(pattern.mask, 1, i):
+            add_result(leaf, row, stack.offsets[i], gain)
+        elif not has_bit(mask, walk.stride, i):
+            add_result(leaf, row, stack.offsets[i], -loss)
     for i in range(n_parts):
         part = &stack.line_parts[i]
-        if has(pattern.mask, 1, part.member) and has(mask, walk.stride, part.member):
-            add_result(leaf, row, stack.places[part.member], (part.own - part.others) * worth[(p + 1) * size + m])
+        if has_bit(pattern.mask, 1, part.member) and has_bit(mask, walk.stride, part.member):
+            add_result(leaf, row, stack.offsets[part.member], (part.own - part.others) * worth[(p + 1) * size + m])
 
 
-cdef void add_line_pairs(
+cdef void add_term_interactions(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    # Adds the halved interaction values of all pairs of features.
+    """Add the halved interaction values of a leaf's linear terms, for one row against the rows of a pattern.
+
+    `both` and `mixed` are the worths that `add_term_values` describes.
+    """
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef const uint32_t* mask = leaf.masks + row
@@ -347,9 +362,9 @@ cdef void add_line_pairs(
     cdef float64_t part
     cdef int32_t i, j, t, of_i, of_j
     for i in range(leaf.n):
-        of_i = side(pattern.mask, mask, walk.stride, i)
+        of_i = mask_side(pattern.mask, mask, walk.stride, i)
         for j in range(i):
-            of_j = side(pattern.mask, mask, walk.stride, j)
+            of_j = mask_side(pattern.mask, mask, walk.stride, j)
             part = 0
             if of_i and of_j:
                 part = both * pair_worth(walk.rows, p, m, of_i, of_j)
@@ -360,35 +375,40 @@ cdef void add_line_pairs(
                     if stack.line_parts[t].member == (j if of_i else i):
                         part += (stack.line_parts[t].own - stack.line_parts[t].others) * pair_worth(
                             walk.rows, p + 1, m, 1, of_i + of_j)
-            add_result(leaf, row, stack.places[i * (i - 1) // 2 + j], 0.5 * part)
+            add_result(leaf, row, stack.offsets[i * (i - 1) // 2 + j], 0.5 * part)
 
 
 cdef inline float64_t pair_worth(
     const Rows* rows, Py_ssize_t p, Py_ssize_t m, int32_t of_i, int32_t of_j
 ) noexcept nogil:
-    # Returns the interaction of two features in a game of p features against m. `of_i` and `of_j` are the sides of the
-    # features: 1 for the p features, -1 for the m features.
+    """Return the interaction of two features in a game of p features against m.
+
+    `of_i` and `of_j` are the sides of the features: 1 for the p features, -1 for the m features.
+    """
     cdef Py_ssize_t size = rows.trees.most_on_path + 1
     if of_i != of_j:
         return -rows.worth[p * size + m - 1]
     return rows.worth[(p - 1) * size + m] if of_i > 0 else rows.worth[(m - 1) * size + p]
 
 
-cdef inline int32_t side(const uint32_t* others, const uint32_t* own, Py_ssize_t stride, int32_t j) noexcept nogil:
-    # Returns 1 if only the row passes, -1 if only the background row passes, 0 if both do.
-    return <int32_t>has(own, stride, j) - <int32_t>has(others, 1, j)
+cdef inline int32_t mask_side(const uint32_t* others, const uint32_t* own, Py_ssize_t stride, int32_t j) noexcept nogil:
+    """Return 1 if only the row passes the tests of feature j, -1 if only the background row does, 0 if both do."""
+    return <int32_t>has_bit(own, stride, j) - <int32_t>has_bit(others, 1, j)
 
 
-cdef inline bint has(const uint32_t* mask, Py_ssize_t stride, int32_t j) noexcept nogil:
+cdef inline bint has_bit(const uint32_t* mask, Py_ssize_t stride, int32_t j) noexcept nogil:
+    """Return True if bit j of a mask, whose words are `stride` apart, is set."""
     return (mask[j // MASK_BITS * stride] >> (j % MASK_BITS)) & 1
 
 
-cdef inline void add_result(const Leaf* leaf, Py_ssize_t row, int64_t place, float64_t part) noexcept nogil:
+cdef inline void add_result(const Leaf* leaf, Py_ssize_t row, int64_t offset, float64_t part) noexcept nogil:
+    """Add `part` to the result of a row at the offset of a column or pair, for the output of the tree."""
     cdef const Rows* rows = leaf.walk.rows
-    leaf.walk.stack.phi[leaf.walk.output * rows.n_results * rows.chunk + place + row] += part
+    leaf.walk.stack.phi[leaf.walk.output * rows.n_results * rows.chunk + offset + row] += part
 
 
-cdef inline bint is_same(const uint32_t* a, const uint32_t* b, Py_ssize_t n_words) noexcept nogil:
+cdef inline bint is_same_mask(const uint32_t* a, const uint32_t* b, Py_ssize_t n_words) noexcept nogil:
+    """Return True if two masks of `n_words` contiguous words are equal."""
     cdef Py_ssize_t w
     for w in range(n_words):
         if a[w] != b[w]:
@@ -397,6 +417,7 @@ cdef inline bint is_same(const uint32_t* a, const uint32_t* b, Py_ssize_t n_word
 
 
 cdef inline int32_t n_bits(const uint32_t* mask, Py_ssize_t stride, Py_ssize_t n_words) noexcept nogil:
+    """Return the number of set bits of a mask, whose words are `stride` apart."""
     cdef Py_ssize_t w
     cdef uint32_t x
     cdef int32_t n = 0

@@ -20,7 +20,7 @@ from fastens.engine.parts import parts_of
 from fastens.engine.predict import predict
 from fastens.engine.predict.compile import CompiledTrees
 from fastens.engine.threads import threads_for
-from fastens.engine.trees.neighbours import leaf_quantiles, note_sides, rank_medians, shared_leaves
+from fastens.engine.trees.neighbours import leaf_quantiles, rank_medians, shared_leaves, update_split_ranges
 from fastens.engine.trees.packing import MAX_CODES
 from fastens.engine.trees.trees import Tree, TreeEnsemble, enough_threads, renumbered
 
@@ -47,7 +47,7 @@ def add_tree_to_raw(
         Limit on the resident pages of bin codes stored in files. If given, the rows are read in blocks.
     """
     if pages is not None and isinstance(codes, np.ndarray):
-        for rows in _blocks(codes, pages):
+        for rows in _row_blocks(codes, pages):
             add_tree_to_raw(codes[:, rows], tree, raw_column[rows], n_threads)
         return
     if isinstance(codes, SparseCodes):
@@ -62,8 +62,8 @@ def add_tree_to_raw(
     predict.add_to_raw(CompiledTrees(alone, None, codes.itemsize), codes, raw_column[None], 0, 1, n_threads)
 
 
-def _blocks(codes: np.ndarray, pages: MappedPages) -> Iterator[slice]:
-    """Yield slices of rows and account for the memory of their codes, which are stored by column or by record."""
+def _row_blocks(codes: np.ndarray, pages: MappedPages) -> Iterator[slice]:
+    """Yield slices of rows whose codes fit in `_BLOCK` bytes, and count their pages as resident while they are read."""
     n_columns, n_rows = codes.shape
     by_column = codes.strides[1] == codes.itemsize
     of_row = n_columns * codes.itemsize if by_column else codes.strides[1]
@@ -83,7 +83,7 @@ _BITS = 50
 def leaves_of_rows(
     codes: AnyCodes, tree: Tree, n_threads: int = 1, pages: MappedPages | None = None
 ) -> NDArray[np.intp]:
-    """Return the leaf of each row from its bin codes of shape (n_features, n_rows); see `add_tree_to_raw`."""
+    """Return the leaf's node index of each row, shape (n_rows,), from bin codes of shape (n_features, n_rows)."""
     node = np.zeros(codes.shape[1])
     numbers = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
     add_tree_to_raw(codes, numbers, node, n_threads, pages)
@@ -185,7 +185,11 @@ class LeafRows:
         return cls(first_node, starts, np.concatenate(rows), np.concatenate(weights) if weights else None)
 
     def quantiles(self, leaf: NDArray[np.int32], values: Array, levels: Array, n_threads: int) -> Array:
-        """Return quantiles of the values in each row's leaves, (n_rows, n_levels); members must be value ranks."""
+        """Return quantiles of the values in each row's leaves, shape (n_rows, n_levels).
+
+        `leaf` holds the leaf of each row in each tree, shape (n_rows, n_trees). Members must be ranks in ascending
+        `values`.
+        """
         n_threads = threads_for(len(leaf), n_threads, GRAIN)
         order = np.argsort(levels, kind="stable")
         quantiles = leaf_quantiles(self, leaf, values, levels[order], n_threads)
@@ -194,14 +198,17 @@ class LeafRows:
         return out
 
     def proximity(self, leaf: NDArray[np.int32], n_members: int, n_most: int | None, n_threads: int) -> csr_matrix:
-        """Return the fraction of trees in which each row shares a leaf with its `n_most` nearest members."""
+        """Return the fractions of trees in which rows share a leaf with members, CSR (n_rows, n_members).
+
+        Each row stores its `n_most` nearest members, or all of them if None. `leaf` has shape (n_rows, n_trees).
+        """
         n_threads = threads_for(len(leaf), n_threads, GRAIN)
         parts = shared_leaves(self, leaf, n_members, n_members if n_most is None else n_most, n_threads)
         indptr, indices, counts = parts
         return csr_matrix((counts / leaf.shape[1], indices.astype(np.int64), indptr), shape=(len(leaf), n_members))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as plain arrays whose names have a prefix."""
+        """Return the fields that are not None as a dict; keys are the field names with `PREFIX`."""
         return {PREFIX + name: array for name, array in vars(self).items() if array is not None}
 
     @classmethod
@@ -252,7 +259,7 @@ class TreeMedian:
         self._rank = rank.astype(np.int32)
 
     def predict(self, X: NDArray[np.floating], n_threads: int = 1, n_trees: int | None = None) -> NDArray[np.float64]:
-        """Return the weighted lower median of the predictions of the first `n_trees` trees (default: all)."""
+        """Return the weighted lower median of the first `n_trees` trees' predictions (default: all), (n_rows,)."""
         n_trees = self._ensemble.n_trees if n_trees is None else n_trees
         step = max(1, _BLOCK_PAIRS // self._ensemble.n_trees)
         if X.shape[0] <= step:  # for a single row, concatenating takes as long as finding its leaves
@@ -262,7 +269,7 @@ class TreeMedian:
         return np.concatenate([self.of_leaves(of_block, n_threads, n_trees) for of_block in leaves])
 
     def of_leaves(self, leaves: NDArray[np.int32], n_threads: int, n_trees: int) -> NDArray[np.float64]:
-        """Return the weighted medians for rows given by their leaf indices."""
+        """Return the weighted medians of the first `n_trees` trees for rows with these leaves, (n_rows, n_trees)."""
         ranks = np.ascontiguousarray(self._rank[leaves[:, :n_trees] + self._ensemble.node_offsets[:n_trees]])
         weights = np.ascontiguousarray(self._weights[:n_trees])
         out = np.empty(len(leaves), dtype=np.int32)
@@ -313,12 +320,12 @@ def cut_half_way(tree: Tree, matrix: AnyMatrix, X: Any, binning: Binning, n_thre
     feature, code = tree.feature[nodes], tree.bin_threshold[nodes].astype(np.int64)
     last_code = binning.n_codes[feature] - 1
     is_cut = code < last_code
-    middle = _middles(tree, matrix, X, n_threads)[nodes]
-    n_used, used, rank = _distinct(feature[is_cut], middle[is_cut], len(binning.thresholds))
+    middle = _split_midpoints(tree, matrix, X, n_threads)[nodes]
+    n_used, used, rank = _distinct_by_feature(feature[is_cut], middle[is_cut], len(binning.thresholds))
     if (n_used > MAX_CODES - 2).any():
         for i in np.flatnonzero(is_cut & (n_used > MAX_CODES - 2)[feature]):
             middle[i] = binning.thresholds[feature[i]][code[i] - 1]
-        n_used, used, rank = _distinct(feature[is_cut], middle[is_cut], len(binning.thresholds))
+        n_used, used, rank = _distinct_by_feature(feature[is_cut], middle[is_cut], len(binning.thresholds))
     ends = np.cumsum(n_used).tolist()
     thresholds = [used[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     new_code = n_used[feature] + 1
@@ -328,10 +335,10 @@ def cut_half_way(tree: Tree, matrix: AnyMatrix, X: Any, binning: Binning, n_thre
     return replace(tree, bin_threshold=bin_threshold), binning.with_thresholds(thresholds)
 
 
-def _distinct(
+def _distinct_by_feature(
     feature: NDArray[np.integer], value: NDArray[np.float64], n_features: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the number of distinct values per feature, these values in order, and the rank of each given value."""
+    """Return the number of distinct values per feature, these values in order, and the rank of each input value."""
     order = np.lexsort((value, feature))
     of_feature, ascending = feature[order], value[order]
     is_new = np.ones(len(order), dtype=bool)
@@ -342,8 +349,8 @@ def _distinct(
     return counts, ascending[is_new], rank
 
 
-def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarray:
-    """Return the midpoint between the values on both sides of each node, or the lower value if there is none."""
+def _split_midpoints(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarray:
+    """Return the midpoint between the training values on both sides of each node, else the lower value; (n_nodes,)."""
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
     low = np.full((n_threads, tree.n_nodes), -np.inf)
     high = np.full((n_threads, tree.n_nodes), np.inf)
@@ -352,11 +359,11 @@ def _middles(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarra
         of_columns, tree = X.tocsc()[:, columns].tocsr(), replace(tree, feature=feature)
         for start, codes in matrix.columns.of_features(columns, n_threads):
             part = of_columns[start : start + codes.shape[1]].toarray()
-            note_sides(tree, np.ascontiguousarray(codes.T).view(np.uint8), codes.itemsize, part, low, high)
+            update_split_ranges(tree, np.ascontiguousarray(codes.T).view(np.uint8), codes.itemsize, part, low, high)
     else:
         for start, part in parts_of(X):
             records = matrix.records[start : start + len(part)]
-            note_sides(tree, records, matrix.columns.itemsize, part, low, high)
+            update_split_ranges(tree, records, matrix.columns.itemsize, part, low, high)
     right, left = widest_ranges(matrix.comm, high.min(axis=0), low.max(axis=0))
     # Infinities are separated from all finite values, as the thresholds of bins do.
     largest = np.finfo(np.float64).max

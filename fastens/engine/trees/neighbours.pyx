@@ -31,18 +31,20 @@ cdef struct Gathered:
 
 
 cdef int ascending(const void* a, const void* b) noexcept nogil:
+    """Compare two uint32 numbers for qsort in ascending order."""
     cdef uint32_t x = (<const uint32_t*> a)[0], y = (<const uint32_t*> b)[0]
     return (x > y) - (x < y)
 
 
-cdef inline void gather(const Leaves* leaves, const int32_t* leaf_of_tree, bint share, Gathered* found) noexcept nogil:
-    # Sums the weights of the members of a row's leaves. If `share` is true, the weights of every leaf are normalised to
-    # sum to 1.
+cdef inline void gather_members(
+    const Leaves* leaves, const int32_t* leaf_of_tree, bint normalise, Gathered* gathered
+) noexcept nogil:
+    """Sum each member's weights over a row's leaves, after scaling each leaf's weights to sum to 1 if `normalise`."""
     cdef Py_ssize_t t
     cdef int64_t e, first, last
     cdef uint32_t member
     cdef double total, weight
-    found.n_touched = 0
+    gathered.n_touched = 0
     for t in range(leaves.n_trees):
         first = leaves.starts[leaves.first_node[t] + leaf_of_tree[t]]
         last = leaves.starts[leaves.first_node[t] + leaf_of_tree[t] + 1]
@@ -52,16 +54,17 @@ cdef inline void gather(const Leaves* leaves, const int32_t* leaf_of_tree, bint 
         for e in range(first, last):
             member = leaves.members[e]
             weight = leaves.weights[e] if leaves.weights != NULL else 1.0
-            if found.sums[member] == 0:
-                found.touched[found.n_touched] = member
-                found.n_touched += 1
-            found.sums[member] += weight / total if share else weight
+            if gathered.sums[member] == 0:
+                gathered.touched[gathered.n_touched] = member
+                gathered.n_touched += 1
+            gathered.sums[member] += weight / total if normalise else weight
 
 
-cdef inline void clear(Gathered* found) noexcept nogil:
+cdef inline void clear_sums(Gathered* gathered) noexcept nogil:
+    """Reset the sums of the touched members to 0."""
     cdef Py_ssize_t i
-    for i in range(found.n_touched):
-        found.sums[found.touched[i]] = 0
+    for i in range(gathered.n_touched):
+        gathered.sums[gathered.touched[i]] = 0
 
 
 cdef struct Levels:
@@ -74,35 +77,40 @@ cdef struct Levels:
     double* out
 
 
-cdef inline void levels_of(Gathered* found, const Levels* asked, double* out) noexcept nogil:
-    # Finds the smallest value with at least a share `level` of the weight at or below it; members are ranks of values.
+cdef inline void write_quantiles(Gathered* gathered, const Levels* request, double* out) noexcept nogil:
+    """Write for each level the smallest value with at least this share of the weight at or below it.
+
+    Members are ranks of values, and their weights are in `gathered`, whose touched members this sorts.
+    """
     cdef Py_ssize_t i = 0, k
     cdef double total = 0, reached
-    qsort(found.touched, found.n_touched, sizeof(uint32_t), ascending)
-    for i in range(found.n_touched):
-        total += found.sums[found.touched[i]]
+    qsort(gathered.touched, gathered.n_touched, sizeof(uint32_t), ascending)
+    for i in range(gathered.n_touched):
+        total += gathered.sums[gathered.touched[i]]
     i = 0
-    reached = found.sums[found.touched[0]]
-    for k in range(asked.n_levels):
+    reached = gathered.sums[gathered.touched[0]]
+    for k in range(request.n_levels):
         # Tolerance, because rounded sums of shares such as 1/3 may miss the level.
-        while reached < asked.levels[k] * total * (1 - 1e-12) and i + 1 < found.n_touched:
+        while reached < request.levels[k] * total * (1 - 1e-12) and i + 1 < gathered.n_touched:
             i += 1
-            reached += found.sums[found.touched[i]]
-        out[k] = asked.values[found.touched[i]]
+            reached += gathered.sums[gathered.touched[i]]
+        out[k] = request.values[gathered.touched[i]]
 
 
-cdef Leaves leaves_from(leaves, Py_ssize_t n_members, int n_threads):
+cdef Leaves make_leaves(leaves, Py_ssize_t n_members, int n_threads):
+    """Return pointers to the arrays of `leaves`, and a workspace for each thread, which the caller frees."""
     cdef const int64_t[::1] first_node = leaves.first_node, starts = leaves.starts
     cdef const uint32_t[::1] members = leaves.members
     cdef const float[::1] weights = leaves.weights
-    cdef const float* given = NULL if weights is None else &weights[0]
+    cdef const float* weight_data = NULL if weights is None else &weights[0]
     cdef char* memory = <char*> calloc(n_threads, n_members * (sizeof(double) + sizeof(uint32_t)) + 64)
     if memory == NULL:
         raise MemoryError(f"cannot allocate memory for {n_members} rows and {n_threads} threads")
-    return Leaves(&first_node[0], &starts[0], &members[0], given, first_node.shape[0] - 1, n_members, memory)
+    return Leaves(&first_node[0], &starts[0], &members[0], weight_data, first_node.shape[0] - 1, n_members, memory)
 
 
-cdef Gathered room_of(const Leaves* leaves, int thread) noexcept nogil:
+cdef Gathered workspace_of(const Leaves* leaves, int thread) noexcept nogil:
+    """Return the sums and the list of touched members of a thread, all 0."""
     cdef char* start = leaves.memory + thread * (leaves.n_members * (sizeof(double) + sizeof(uint32_t)) + 64)
     start += (8 - <size_t> start % 8) % 8
     return Gathered(<double*> start, <uint32_t*> (start + leaves.n_members * sizeof(double)), 0)
@@ -124,25 +132,26 @@ def leaf_quantiles(
         Levels in ascending order.
     """
     cdef double[:, ::1] out = np.empty((leaf.shape[0], levels.shape[0]))
-    cdef Leaves all_leaves = leaves_from(leaves, values.shape[0], n_threads)
-    cdef Levels asked
+    cdef Leaves all_leaves = make_leaves(leaves, values.shape[0], n_threads)
+    cdef Levels request
     if leaf.shape[0]:
-        asked = Levels(
+        request = Levels(
             &all_leaves, &leaf[0, 0], leaf.shape[0], &values[0], &levels[0], levels.shape[0], &out[0, 0])
         with nogil:
-            dynamic_parallel_for(quantiles_piece, &asked, (asked.n_rows + ROWS - 1) // ROWS, n_threads)
+            dynamic_parallel_for(write_block_quantiles, &request, (request.n_rows + ROWS - 1) // ROWS, n_threads)
     free(all_leaves.memory)
     return np.asarray(out)
 
 
-cdef void quantiles_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    cdef const Levels* asked = <const Levels*> job
-    cdef Gathered found = room_of(asked.leaves, thread)
+cdef void write_block_quantiles(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Write the quantiles of the rows of one block; a parallel task of `leaf_quantiles`."""
+    cdef const Levels* request = <const Levels*> job
+    cdef Gathered gathered = workspace_of(request.leaves, thread)
     cdef Py_ssize_t row
-    for row in range(piece * ROWS, min((piece + 1) * ROWS, asked.n_rows)):
-        gather(asked.leaves, asked.leaf + row * asked.leaves.n_trees, True, &found)
-        levels_of(&found, asked, asked.out + row * asked.n_levels)
-        clear(&found)
+    for row in range(piece * ROWS, min((piece + 1) * ROWS, request.n_rows)):
+        gather_members(request.leaves, request.leaf + row * request.leaves.n_trees, True, &gathered)
+        write_quantiles(&gathered, request, request.out + row * request.n_levels)
+        clear_sums(&gathered)
 
 
 # ------------------------------------------------------------------------------------------------------- proximities
@@ -164,6 +173,7 @@ cdef struct Sharing:
 
 
 cdef int nearest_first(const void* a, const void* b) noexcept nogil:
+    """Compare two neighbours for qsort: by descending number of shared leaves, then by row."""
     cdef const Neighbour* x = <const Neighbour*> a
     cdef const Neighbour* y = <const Neighbour*> b
     if x.shared != y.shared:
@@ -191,7 +201,7 @@ def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_s
     cdef int64_t[::1] indptr = np.zeros(n_rows + 1, dtype=np.int64)
     cdef uint32_t[::1] indices
     cdef int32_t[::1] counts
-    cdef Leaves all_leaves = leaves_from(leaves, n_members, n_threads)
+    cdef Leaves all_leaves = make_leaves(leaves, n_members, n_threads)
     cdef Sharing job = Sharing(&all_leaves, NULL, n_rows, n_most, &indptr[0], NULL, NULL, NULL)
     try:
         job.sorted = <Neighbour*> calloc(n_threads * n_members, sizeof(Neighbour))
@@ -200,46 +210,48 @@ def shared_leaves(leaves, const int32_t[:, ::1] leaf, Py_ssize_t n_members, Py_s
         if n_rows:
             job.leaf = &leaf[0, 0]
             with nogil:
-                dynamic_parallel_for(count_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
+                dynamic_parallel_for(count_block_neighbours, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
         np.cumsum(indptr, out=np.asarray(indptr))
         indices = np.empty(indptr[n_rows], dtype=np.uint32)
         counts = np.empty(indptr[n_rows], dtype=np.int32)
         if indices.shape[0]:
             job.indices, job.counts = &indices[0], &counts[0]
             with nogil:
-                dynamic_parallel_for(nearest_piece, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
+                dynamic_parallel_for(write_block_neighbours, &job, (n_rows + ROWS - 1) // ROWS, n_threads)
     finally:
         free(all_leaves.memory)
         free(job.sorted)
     return np.asarray(indptr), np.asarray(indices), np.asarray(counts)
 
 
-cdef void count_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    cdef const Sharing* asked = <const Sharing*> job
-    cdef Gathered found = room_of(asked.leaves, thread)
+cdef void count_block_neighbours(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Write the number of neighbours of each row of one block; the first pass of `shared_leaves`."""
+    cdef const Sharing* request = <const Sharing*> job
+    cdef Gathered gathered = workspace_of(request.leaves, thread)
     cdef Py_ssize_t row
-    for row in range(piece * ROWS, min((piece + 1) * ROWS, asked.n_rows)):
-        gather(asked.leaves, asked.leaf + row * asked.leaves.n_trees, False, &found)
-        asked.indptr[row + 1] = min(asked.n_most, found.n_touched)
-        clear(&found)
+    for row in range(piece * ROWS, min((piece + 1) * ROWS, request.n_rows)):
+        gather_members(request.leaves, request.leaf + row * request.leaves.n_trees, False, &gathered)
+        request.indptr[row + 1] = min(request.n_most, gathered.n_touched)
+        clear_sums(&gathered)
 
 
-cdef void nearest_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    cdef const Sharing* asked = <const Sharing*> job
-    cdef Gathered found = room_of(asked.leaves, thread)
-    cdef Neighbour* own = asked.sorted + thread * asked.leaves.n_members
+cdef void write_block_neighbours(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Write the nearest neighbours of each row of one block; the second pass of `shared_leaves`."""
+    cdef const Sharing* request = <const Sharing*> job
+    cdef Gathered gathered = workspace_of(request.leaves, thread)
+    cdef Neighbour* neighbours = request.sorted + thread * request.leaves.n_members
     cdef Py_ssize_t row, i
     cdef int64_t start
-    for row in range(piece * ROWS, min((piece + 1) * ROWS, asked.n_rows)):
-        start = asked.indptr[row]
-        gather(asked.leaves, asked.leaf + row * asked.leaves.n_trees, False, &found)
-        for i in range(found.n_touched):
-            own[i] = Neighbour(found.sums[found.touched[i]], found.touched[i])
-        qsort(own, found.n_touched, sizeof(Neighbour), nearest_first)
-        for i in range(asked.indptr[row + 1] - start):
-            asked.indices[start + i] = own[i].row
-            asked.counts[start + i] = <int32_t> own[i].shared
-        clear(&found)
+    for row in range(piece * ROWS, min((piece + 1) * ROWS, request.n_rows)):
+        start = request.indptr[row]
+        gather_members(request.leaves, request.leaf + row * request.leaves.n_trees, False, &gathered)
+        for i in range(gathered.n_touched):
+            neighbours[i] = Neighbour(gathered.sums[gathered.touched[i]], gathered.touched[i])
+        qsort(neighbours, gathered.n_touched, sizeof(Neighbour), nearest_first)
+        for i in range(request.indptr[row + 1] - start):
+            request.indices[start + i] = neighbours[i].row
+            request.counts[start + i] = <int32_t> neighbours[i].shared
+        clear_sums(&gathered)
 
 
 cdef enum:
@@ -255,9 +267,10 @@ cdef struct Splits:
     const uint8_t* missing_left
 
 
-cdef void _note_row(
+cdef void _update_row_ranges(
     const Splits* splits, const code_t* codes, const value_t* x, Py_ssize_t stride, float64_t* low, float64_t* high
 ) noexcept nogil:
+    """Raise `low` or lower `high` of the numeric splits on a row's path to the row's value of the split feature."""
     cdef int32_t node = 0, feature
     cdef uint32_t code
     cdef float64_t value
@@ -277,7 +290,7 @@ cdef void _note_row(
         node = splits.left_child[node] + (not is_left)
 
 
-cdef struct Passing:
+cdef struct RangeUpdate:
     # The rows that are processed, and the extremes of each node, separately for each thread.
     Splits splits
     const uint8_t* records
@@ -293,18 +306,20 @@ cdef struct Passing:
     Py_ssize_t n_nodes
 
 
-cdef inline void _note_values(
-    const Passing* rows, Py_ssize_t row, const value_t* x, float64_t* low, float64_t* high
+cdef inline void _update_ranges(
+    const RangeUpdate* rows, Py_ssize_t row, const value_t* x, float64_t* low, float64_t* high
 ) noexcept nogil:
+    """Raise `low` or lower `high` by one row, whose record has codes of one or two bytes, and its values `x`."""
     cdef const uint8_t* record = rows.records + row * rows.record_stride
     if rows.code_size == 1:
-        _note_row(&rows.splits, record, x, rows.column_stride, low, high)
+        _update_row_ranges(&rows.splits, record, x, rows.column_stride, low, high)
     else:
-        _note_row(&rows.splits, <const uint16_t*> record, x, rows.column_stride, low, high)
+        _update_row_ranges(&rows.splits, <const uint16_t*> record, x, rows.column_stride, low, high)
 
 
-cdef void _note_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    cdef const Passing* rows = <const Passing*> job
+cdef void _update_block_ranges(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Update this thread's `low` and `high` by the rows of one block."""
+    cdef const RangeUpdate* rows = <const RangeUpdate*> job
     cdef float64_t* low = rows.low + thread * rows.n_nodes
     cdef float64_t* high = rows.high + thread * rows.n_nodes
     cdef const char* x
@@ -312,12 +327,12 @@ cdef void _note_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogi
     for row in range(piece * MIDPOINT_ROWS, min((piece + 1) * MIDPOINT_ROWS, rows.n_rows)):
         x = rows.x + row * rows.row_stride
         if rows.value_size == sizeof(float32_t):
-            _note_values(rows, row, <const float32_t*> x, low, high)
+            _update_ranges(rows, row, <const float32_t*> x, low, high)
         else:
-            _note_values(rows, row, <const float64_t*> x, low, high)
+            _update_ranges(rows, row, <const float64_t*> x, low, high)
 
 
-def note_sides(
+def update_split_ranges(
     tree, const uint8_t[:, ::1] records, int code_size, const value_t[:, :] X, float64_t[:, ::1] low,
     float64_t[:, ::1] high
 ):
@@ -340,7 +355,7 @@ def note_sides(
     cdef const uint16_t[::1] bin_threshold = tree.bin_threshold
     cdef const uint8_t[::1] missing_left = tree.missing_left
     cdef const uint32_t[::1] words = tree.category_words if len(tree.category_words) else np.zeros(1, np.uint32)
-    cdef Passing rows
+    cdef RangeUpdate rows
     rows.splits = Splits(
         &feature[0], &left_child[0], &category_set[0], &words[0], &bin_threshold[0], &missing_left[0]
     )
@@ -350,7 +365,7 @@ def note_sides(
     rows.low, rows.high, rows.n_nodes = &low[0, 0], &high[0, 0], low.shape[1]
     with nogil:
         parallel_for_until_interrupted(
-            _note_piece, &rows, (rows.n_rows + MIDPOINT_ROWS - 1) // MIDPOINT_ROWS, <int32_t> low.shape[0]
+            _update_block_ranges, &rows, (rows.n_rows + MIDPOINT_ROWS - 1) // MIDPOINT_ROWS, <int32_t> low.shape[0]
         )
 
 
@@ -358,11 +373,11 @@ cdef enum:
     ROW_BLOCK = 256
 
 
-cdef void _rank_medians(
+cdef void _write_medians(
     const int32_t* ranks, const float64_t* weights, Py_ssize_t n_rows, Py_ssize_t n_values, float64_t half,
     float64_t* cells, int32_t* out,
 ) noexcept nogil:
-    """Find the lowest rank with half of the weight at or below it; `cells` must be zeros and is reset to zeros."""
+    """Write each row's lowest rank with half of the weight at or below it; `cells` must be and stay zeros."""
     cdef Py_ssize_t i, t
     cdef int32_t rank
     cdef float64_t below
@@ -389,10 +404,11 @@ cdef struct Medians:
     int32_t* out
 
 
-cdef void _medians_of_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+cdef void _write_block_medians(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Write the medians of the rows of one block; a parallel task of `rank_medians`."""
     cdef const Medians* m = <const Medians*> job
     cdef Py_ssize_t first = block * ROW_BLOCK
-    _rank_medians(
+    _write_medians(
         m.ranks + first * m.n_values, m.weights, min(<Py_ssize_t> ROW_BLOCK, m.n_rows - first), m.n_values, m.half,
         m.cells + thread * m.n_ranks, m.out + first,
     )
@@ -402,7 +418,7 @@ def rank_medians(
     const int32_t[:, ::1] ranks, const float64_t[::1] weights, int32_t n_ranks, double half, int32_t[::1] out,
     int n_threads
 ):
-    """Write for each row the lowest rank with at least `half` of the weight at or below it.
+    """Write for each row the lowest rank with at least `half` of the weight at or below it to `out`.
 
     ranks has shape (n_rows, n_values) with entries below n_ranks, and weights holds the weights of the values. `half`
     is slightly less than half of their sum, so that rounding errors do not matter.
@@ -415,7 +431,7 @@ def rank_medians(
     if medians.cells == NULL:
         raise MemoryError("no memory for the weights of the ranks")
     with nogil:
-        dynamic_parallel_for(_medians_of_block, &medians, (medians.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
+        dynamic_parallel_for(_write_block_medians, &medians, (medians.n_rows + ROW_BLOCK - 1) // ROW_BLOCK, n_threads)
     free(medians.cells)
 
 
@@ -425,8 +441,8 @@ ctypedef fused number_t:
     float64_t
 
 
-def sum_up(const int64_t[::1] node_offsets, const int32_t[::1] left_child, number_t[::1] numbers):
-    """Set every inner node to the sum of its children's numbers; children must follow their parents."""
+def sum_up(const int64_t[::1] node_offsets, const int32_t[::1] left_child, number_t[::1] values):
+    """Set `values` of every inner node to the sum of its children's; children must follow their parents."""
     cdef Py_ssize_t tree, node, root, child
     with nogil:
         for tree in range(node_offsets.shape[0] - 2, -1, -1):
@@ -434,4 +450,4 @@ def sum_up(const int64_t[::1] node_offsets, const int32_t[::1] left_child, numbe
             for node in range(node_offsets[tree + 1] - 1, root - 1, -1):
                 if left_child[node] > 0:
                     child = root + left_child[node]
-                    numbers[node] = numbers[child] + numbers[child + 1]
+                    values[node] = values[child] + values[child + 1]

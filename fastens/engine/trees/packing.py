@@ -38,13 +38,13 @@ def check_structure(ensemble: Any) -> None:
 
 
 def require(condition: bool, name: str) -> None:
-    """Raise ValueError if a condition on an array does not hold."""
+    """Raise ValueError that the array `name` does not describe trees unless the condition holds."""
     if not condition:
         raise ValueError(f"{name} does not describe trees")
 
 
 def read_binning(arrays: dict[str, np.ndarray]) -> Binning:
-    """Create a binning from arrays; raise ValueError if they do not describe one."""
+    """Create a binning from its arrays by name; raise ValueError if they do not describe one."""
     try:
         binning = Binning.from_arrays(arrays)
         again = binning.to_arrays()
@@ -60,7 +60,7 @@ def read_binning(arrays: dict[str, np.ndarray]) -> Binning:
 
 
 def check_children(ensemble: Any) -> None:
-    """Check that every node except the roots has exactly one parent, which precedes it in the same tree."""
+    """Raise ValueError unless every node except the roots has exactly one parent, which precedes it in its tree."""
     offsets, left = ensemble.node_offsets, ensemble.left_child.astype(np.int64)
     require(len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == len(ensemble.value), "node_offsets")
     require(bool(np.all(offsets[1:] > offsets[:-1])), "node_offsets")  # differences of large numbers overflow
@@ -76,14 +76,14 @@ def check_children(ensemble: Any) -> None:
 
 
 def check_binning_fits(ensemble: Any, binning: Binning) -> None:
-    """Check that exactly the nodes with children split on a feature, and that the binning has this feature."""
+    """Raise ValueError unless exactly the inner nodes split on a feature, and the binning has these features."""
     feature = ensemble.feature
     require(bool(np.all((feature >= 0) == (ensemble.left_child > 0)) and np.all(feature >= -1)), "feature")
     require(bool(np.all(feature < binning.n_features)), "feature")
 
 
 def _check_splits(ensemble: Any) -> None:
-    # Bin codes and category sets must be within the range of the binning.
+    """Raise ValueError unless the bin codes and category sets of all splits are in the range of the binning."""
     binning = ensemble.binning
     inner = ensemble.left_child > 0
     feature = ensemble.feature[inner]
@@ -118,7 +118,7 @@ SUMMED = (np.int64, np.float32, np.float64)
 
 
 def pack(trees: Any) -> Arrays:
-    """Return the packed arrays of an ensemble.
+    """Return the packed arrays of an ensemble by name, with the names and dtype kinds of `KINDS`.
 
     Parameters
     ----------
@@ -128,28 +128,28 @@ def pack(trees: Any) -> Arrays:
     is_leaf = trees.left_child == 0
     inner = np.flatnonzero(~is_leaf)
     is_set = trees.category_set[inner] >= 0
-    sums = _Sums(trees, is_leaf)
+    sums = _LeafSums(trees, is_leaf)
     return {
         "node_offsets": trees.node_offsets,
         "tree_output": trees.tree_output,
         "baseline": trees.baseline,
         "is_leaf": np.packbits(is_leaf),
-        "pair": _smallest(trees.left_child[inner] // 2),
-        "feature": _smallest(trees.feature[inner]),
-        "bin_threshold": _smallest(trees.bin_threshold[inner]),
+        "pair": _in_smallest_dtype(trees.left_child[inner] // 2),
+        "feature": _in_smallest_dtype(trees.feature[inner]),
+        "bin_threshold": _in_smallest_dtype(trees.bin_threshold[inner]),
         "missing_left": np.packbits(trees.missing_left[inner]),
-        "category_set": _without(trees.category_set[inner][is_set], _sets_in_order(trees, inner[is_set])),
+        "category_set": _omit_expected(trees.category_set[inner][is_set], _contiguous_set_starts(trees, inner[is_set])),
         "category_words": trees.category_words,
         "value": trees.value,
         "gain": trees.gain[inner],
-        "n_samples": _smallest(sums.pack(trees.n_samples)),
+        "n_samples": _in_smallest_dtype(sums.pack(trees.n_samples)),
         "weight": _pack_weight(trees, sums),
         "wide": np.array([trees.n_samples.dtype == np.int64, trees.weight.dtype == np.float64]),
     }
 
 
 def unpack(packed: Mapping[str, np.ndarray], binning: Binning) -> Arrays:
-    """Return the arrays of an ensemble from their packed form.
+    """Return the arrays of an ensemble, by name, from their packed form.
 
     Parameters
     ----------
@@ -167,14 +167,14 @@ def unpack(packed: Mapping[str, np.ndarray], binning: Binning) -> Arrays:
         n_dimensions = 2 if name == "value" else 1
         require(name in packed and packed[name].dtype.kind in kinds and packed[name].ndim == n_dimensions, name)
     require(len(packed["wide"]) == 2, "wide")
-    is_leaf = _bits(packed["is_leaf"], len(packed["value"]), "is_leaf")
+    is_leaf = _unpack_bits(packed["is_leaf"], len(packed["value"]), "is_leaf")
     n_inner = len(is_leaf) - int(np.count_nonzero(is_leaf))
     for name, largest in {"pair": 2**30 - 1, "feature": 2**31 - 1, "bin_threshold": 2**16 - 1, "gain": np.inf}.items():
         require(len(packed[name]) == n_inner and not (packed[name].max(initial=0) > largest), name)
-    _bits(packed["missing_left"], n_inner, "missing_left")
+    _unpack_bits(packed["missing_left"], n_inner, "missing_left")
     arrays = unpack_splits(packed)
     check_children(SimpleNamespace(**arrays))
-    arrays["category_set"] = _unpack_sets(packed["category_set"], arrays, binning)
+    arrays["category_set"] = _unpack_category_sets(packed["category_set"], arrays, binning)
     return arrays | _unpack_statistics(packed, arrays, is_leaf)
 
 
@@ -192,28 +192,28 @@ def unpack_splits(packed: Mapping[str, np.ndarray], binning: Binning | None = No
     inner = np.flatnonzero(np.unpackbits(packed["is_leaf"], count=n_nodes) == 0)
     missing_left = np.unpackbits(packed["missing_left"], count=len(packed["pair"]))
     arrays: Arrays = {
-        "left_child": _spread(2 * packed["pair"].astype(np.int32) + 1, inner, n_nodes, 0),
-        "feature": _spread(packed["feature"].astype(np.int32), inner, n_nodes, -1),
-        "bin_threshold": _spread(packed["bin_threshold"].astype(np.uint16), inner, n_nodes, 0),
-        "missing_left": _spread(missing_left, inner, n_nodes, 0),
+        "left_child": _fill_inner_nodes(2 * packed["pair"].astype(np.int32) + 1, inner, n_nodes, 0),
+        "feature": _fill_inner_nodes(packed["feature"].astype(np.int32), inner, n_nodes, -1),
+        "bin_threshold": _fill_inner_nodes(packed["bin_threshold"].astype(np.uint16), inner, n_nodes, 0),
+        "missing_left": _fill_inner_nodes(missing_left, inner, n_nodes, 0),
     }
     arrays |= {name: packed[name] for name in ("tree_output", "baseline", "category_words", "value")}
     arrays["node_offsets"] = packed["node_offsets"].astype(np.int64)
     if binning is not None:
-        arrays["category_set"] = _unpack_sets(packed["category_set"], arrays, binning)
+        arrays["category_set"] = _unpack_category_sets(packed["category_set"], arrays, binning)
     return arrays
 
 
-def _spread(of_inner: np.ndarray, inner: np.ndarray, n_nodes: int, of_leaf: int) -> np.ndarray:
-    """Return an array with an entry per node from the entries of inner nodes and a constant for leaves."""
+def _fill_inner_nodes(of_inner: np.ndarray, inner: np.ndarray, n_nodes: int, of_leaf: int) -> np.ndarray:
+    """Return an array with `of_inner` at the indices `inner` and the constant `of_leaf` at all other nodes."""
     out = np.full(n_nodes, of_leaf, of_inner.dtype)
     out[inner] = of_inner
     return out
 
 
 def _unpack_statistics(packed: Mapping[str, np.ndarray], arrays: Arrays, is_leaf: np.ndarray) -> Arrays:
-    """Return the gains, row counts and weights of all nodes."""
-    sums = _Sums(SimpleNamespace(**arrays), is_leaf)
+    """Return gain, n_samples and weight of all nodes from packed arrays, by name; raise ValueError if invalid."""
+    sums = _LeafSums(SimpleNamespace(**arrays), is_leaf)
     gain = np.zeros(len(is_leaf), dtype=packed["gain"].dtype)
     gain[~is_leaf] = packed["gain"]
     n_samples = sums.unpack(packed["n_samples"].astype(np.int64), "n_samples")
@@ -230,67 +230,70 @@ def _unpack_statistics(packed: Mapping[str, np.ndarray], arrays: Arrays, is_leaf
     }
 
 
-class _Sums:
+class _LeafSums:
     """Packs node statistics that are sums over the leaves below a node."""
 
     def __init__(self, trees: Any, is_leaf: np.ndarray) -> None:
         self._trees, self._is_leaf = trees, is_leaf
 
-    def pack(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the values of the leaves if the values of inner nodes are their sums, otherwise all values."""
-        summed = numbers.astype(np.int64) if numbers.dtype.kind in "iu" else numbers.copy()
+    def pack(self, statistics: np.ndarray) -> np.ndarray:
+        """Return the leaves' values if each inner node's value is the sum of its children's, otherwise all values."""
+        summed = statistics.astype(np.int64) if statistics.dtype.kind in "iu" else statistics.copy()
         sum_up(self._trees.node_offsets, self._trees.left_child, summed)
-        return numbers[self._is_leaf] if np.array_equal(summed, numbers) else numbers
+        return statistics[self._is_leaf] if np.array_equal(summed, statistics) else statistics
 
     def unpack(self, packed: np.ndarray, name: str) -> np.ndarray:
-        """Return the values of all nodes."""
+        """Return the values of all nodes from the output of `pack`; `name` is the array's name in errors."""
         if len(packed) == len(self._is_leaf):
             return packed
         require(len(packed) == np.count_nonzero(self._is_leaf) and packed.dtype in SUMMED, name)
-        numbers = np.zeros(len(self._is_leaf), dtype=packed.dtype)
-        numbers[self._is_leaf] = packed
-        sum_up(self._trees.node_offsets, self._trees.left_child, numbers)
-        return numbers
+        statistics = np.zeros(len(self._is_leaf), dtype=packed.dtype)
+        statistics[self._is_leaf] = packed
+        sum_up(self._trees.node_offsets, self._trees.left_child, statistics)
+        return statistics
 
 
-def _pack_weight(trees: Any, sums: _Sums) -> np.ndarray:
+def _pack_weight(trees: Any, sums: _LeafSums) -> np.ndarray:
     """Return an empty array if the weights equal the row counts, integers if all weights are, otherwise floats."""
     weight = trees.weight
     if np.array_equal(weight, trees.n_samples):
         return np.empty(0, np.uint8)
     if np.all((weight >= 0) & (weight < 2**53)) and are_whole(weight):
-        return _smallest(sums.pack(weight.astype(np.int64)))
+        return _in_smallest_dtype(sums.pack(weight.astype(np.int64)))
     return sums.pack(weight)
 
 
-def _smallest(numbers: np.ndarray) -> np.ndarray:
+def _in_smallest_dtype(integers: np.ndarray) -> np.ndarray:
     """Convert nonnegative integers to the smallest dtype that can hold them."""
-    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+    return integers.astype(np.min_scalar_type(int(integers.max(initial=0))))
 
 
-def _without(numbers: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    return numbers[:0] if np.array_equal(numbers, expected) else numbers
+def _omit_expected(array: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return an empty array if all elements equal the expected ones, otherwise the array."""
+    return array[:0] if np.array_equal(array, expected) else array
 
 
-def _sets_in_order(trees: Any, nodes: np.ndarray, binning: Binning | None = None) -> np.ndarray:
-    """Return the first word of each node's category set, assuming that the sets are contiguous in node order."""
+def _contiguous_set_starts(trees: Any, nodes: np.ndarray, binning: Binning | None = None) -> np.ndarray:
+    """Return the first word of each node's category set if sets are stored contiguously in node order."""
     binning = trees.binning if binning is None else binning
     n_words = (np.asarray(binning.n_codes, dtype=np.int64)[trees.feature[nodes]] + 31) // 32
     return np.cumsum(n_words) - n_words
 
 
-def _unpack_sets(packed: np.ndarray, arrays: Arrays, binning: Binning) -> np.ndarray:
+def _unpack_category_sets(packed: np.ndarray, arrays: Arrays, binning: Binning) -> np.ndarray:
+    """Return the first word of each node's category set, -1 for other nodes; raise ValueError if invalid."""
     trees = SimpleNamespace(**arrays)
     check_binning_fits(trees, binning)
     is_set = (trees.feature >= 0) & np.asarray(binning.is_categorical, dtype=bool).take(trees.feature)
     nodes = np.flatnonzero(is_set)
     sets = np.full(len(is_set), -1, dtype=np.int32)
-    words = packed if len(packed) else _sets_in_order(trees, nodes, binning)
+    words = packed if len(packed) else _contiguous_set_starts(trees, nodes, binning)
     require(len(words) == len(nodes) and words.max(initial=0) < 2**31, "category_set")
     sets[nodes] = words
     return sets
 
 
-def _bits(packed: np.ndarray, count: int, name: str) -> np.ndarray:
+def _unpack_bits(packed: np.ndarray, count: int, name: str) -> np.ndarray:
+    """Return `count` bits as a bool array; raise ValueError naming the array unless it has the right length."""
     require(packed.dtype == np.uint8 and len(packed) == (count + 7) // 8, name)
     return np.unpackbits(packed, count=count).astype(bool)

@@ -8,8 +8,8 @@ from fastens.engine.memory cimport Plan, carve
 from fastens.engine.structs cimport code_t, float64_t, int32_t, int64_t, uint16_t, uint32_t, uint8_t
 from fastens.engine.thread_pool cimport MAX_THREADS, dynamic_parallel_for
 from fastens.engine.trees.leaf_games cimport (
-    Leaf, LinePart, Lines, MASK_BITS, Pattern, Rows, SHAPLEY_LANES, Stack, Trees, Walk, mask_stride, play,
-    play_lines, start_leaf, sums_size, table_size
+    Leaf, LinePart, Lines, MASK_BITS, Pattern, Rows, SHAPLEY_LANES, Stack, Trees, Walk, mask_stride, compute_parts,
+    add_linear_terms, prepare_leaf, sums_size, table_size
 )
 
 
@@ -25,7 +25,7 @@ cdef extern from "engine/trees/shapley.h" nogil:
     void mark_words(
         const EdgeTest* test, const uint16_t* codes, Py_ssize_t n, const uint32_t* above, uint32_t* masks) noexcept
     void add_lanes(
-        const float64_t* parts, const int64_t* places, int32_t n_parts, const float64_t* factors,
+        const float64_t* parts, const int64_t* offsets, int32_t n_parts, const float64_t* factors,
         float64_t* sums) noexcept
     void add_from_table(
         const float64_t* parts, const uint32_t* slots, const float64_t* factors, Py_ssize_t n,
@@ -49,20 +49,21 @@ cdef enum:
 
 # ------------------------------------------------------------------------------------------------------------- walk
 
-cdef inline void mark(
+cdef inline void mark_rows(
     const EdgeTest* test, const code_t* codes, Py_ssize_t n, const uint32_t* above, uint32_t* masks
 ) noexcept nogil:
+    """Write each row's mask of passed features: `above`, with the bit of the split's feature updated by the test."""
     if code_t is uint8_t:
         mark_bytes(test, codes, n, above, masks)
     else:
         mark_words(test, codes, n, above, masks)
 
 
-cdef inline void mark_set(
+cdef inline void mark_rows_by_set(
     const EdgeTest* test, const uint32_t* words, const code_t* codes, Py_ssize_t n, const uint32_t* above,
     uint32_t* masks,
 ) noexcept nogil:
-    # Marks rows as `mark` does, but for a set of codes that go left.
+    """Write each row's mask of passed features after a categorical split, whose left codes are the set `words`."""
     cdef Py_ssize_t i
     cdef uint32_t passes, bit = <uint32_t>1 << test.bit
     for i in range(n):
@@ -70,8 +71,8 @@ cdef inline void mark_set(
         masks[i] = (above[i] | (0 if test.is_repeated else bit)) & ~(0 if passes else bit)
 
 
-cdef void enter(const Walk* walk, int32_t depth, const code_t* codes, const code_t* background) noexcept nogil:
-    # Moves to the node at `depth` from its parent: sets the masks, the column and its share.
+cdef void enter_node(const Walk* walk, int32_t depth, const code_t* codes, const code_t* background) noexcept nogil:
+    """Follow the edge to the node at `depth`: write rows' masks of passed features, and the edge's column and share."""
     cdef const Trees* trees = walk.rows.trees
     cdef Stack* stack = walk.stack
     cdef int64_t node = walk.first + stack.node[depth], parent = walk.first + stack.node[depth - 1]
@@ -91,20 +92,20 @@ cdef void enter(const Walk* walk, int32_t depth, const code_t* codes, const code
     codes = codes + feature * walk.rows.n_rows + walk.row
     background = background + feature * walk.rows.n_background
     if trees.category_set[parent] >= 0:
-        mark_set(&test, words, codes, walk.n, above + w, masks + w)
+        mark_rows_by_set(&test, words, codes, walk.n, above + w, masks + w)
         w += walk.rows.chunk
-        mark_set(&test, words, background, walk.rows.n_background, above + w, masks + w)
+        mark_rows_by_set(&test, words, background, walk.rows.n_background, above + w, masks + w)
     else:
-        mark(&test, codes, walk.n, above + w, masks + w)
+        mark_rows(&test, codes, walk.n, above + w, masks + w)
         w += walk.rows.chunk
-        mark(&test, background, walk.rows.n_background, above + w, masks + w)
+        mark_rows(&test, background, walk.rows.n_background, above + w, masks + w)
     stack.share_above[depth] = stack.share[position]
     stack.share[position] = trees.share[node]
     stack.column[position] = trees.column[feature]
 
 
 cdef void walk_tree(const Walk* walk, const code_t* codes, const code_t* background) noexcept nogil:
-    # Depth-first traversal, left before right.
+    """Traverse a tree depth first, left before right, and add the contributions of each leaf to the results."""
     cdef const Trees* trees = walk.rows.trees
     cdef Stack* stack = walk.stack
     cdef int32_t depth = 0, left
@@ -118,7 +119,7 @@ cdef void walk_tree(const Walk* walk, const code_t* codes, const code_t* backgro
             stack.node[depth] = left + stack.n_done[depth - 1]
             stack.n_done[depth - 1] += 1
             stack.n_done[depth] = 0
-            enter(walk, depth, codes, background)
+            enter_node(walk, depth, codes, background)
             continue
         if depth > 0:
             if not left:
@@ -130,7 +131,7 @@ cdef void walk_tree(const Walk* walk, const code_t* codes, const code_t* backgro
 # ------------------------------------------------------------------------------------------------------------- leaf
 
 cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
-    # Adds the contributions of a leaf to the columns of its path.
+    """Add the contributions of a leaf's value and linear terms to the columns, or pairs, of its path."""
     cdef const Rows* rows = walk.rows
     cdef const Trees* trees = rows.trees
     cdef Stack* stack = walk.stack
@@ -142,16 +143,16 @@ cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
     leaf.n_parts = leaf.n * (leaf.n - 1) // 2 if rows.pairs else leaf.n
     for i in range(leaf.n):
         if not rows.pairs:
-            stack.places[i] = stack.column[i] * rows.chunk
+            stack.offsets[i] = stack.column[i] * rows.chunk
         else:
             for j in range(i):
-                stack.places[i * (i - 1) // 2 + j] = (
+                stack.offsets[i * (i - 1) // 2 + j] = (
                     (stack.column[i] * trees.n_columns + stack.column[j]) * rows.chunk)
     leaf.term = -1
-    start_leaf(&leaf)
+    prepare_leaf(&leaf)
     add_leaf(&leaf)
     if trees.lines.starts != NULL and rows.n_background:
-        play_lines(&leaf)
+        add_linear_terms(&leaf)
     elif trees.lines.starts != NULL:
         for term in range(trees.lines.starts[node], trees.lines.starts[node + 1]):
             leaf.term = term
@@ -160,8 +161,10 @@ cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
 
 
 cdef bint find_deviations(Leaf* leaf) noexcept nogil:
-    # For a linear term: the deviations of the rows from the leaf's mean, or 0 if a value that the leaf needs is
-    # missing.
+    """Write a linear term's deviations from the leaf's mean; return False if its column is not on the path.
+
+    The deviation of a row, in `factors`, is 0 if a value that one of the leaf's terms needs is missing.
+    """
     cdef const Lines* lines = &leaf.walk.rows.trees.lines
     cdef Stack* stack = leaf.walk.stack
     cdef Py_ssize_t chunk = leaf.walk.rows.chunk, i, other
@@ -184,29 +187,33 @@ cdef bint find_deviations(Leaf* leaf) noexcept nogil:
 
 
 cdef void add_leaf(const Leaf* leaf) noexcept nogil:
+    """Add the Shapley values of a leaf's value, or of its linear term `leaf.term`, to the results of all rows.
+
+    Values are computed once per distinct mask if masks repeat, otherwise for each row.
+    """
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef Py_ssize_t n_masks = find_masks(leaf), i
-    cdef uint32_t place
+    cdef uint32_t entry
     if n_masks == 0:
         for i in range((walk.n + SHAPLEY_LANES - 1) // SHAPLEY_LANES):
-            play(leaf, leaf.masks + i * SHAPLEY_LANES, walk.stride, i * SHAPLEY_LANES, stack.parts)
-            add_rows(leaf, i * SHAPLEY_LANES)
+            compute_parts(leaf, leaf.masks + i * SHAPLEY_LANES, walk.stride, i * SHAPLEY_LANES, stack.parts)
+            add_row_parts(leaf, i * SHAPLEY_LANES)
         return
     for i in range((n_masks + SHAPLEY_LANES - 1) // SHAPLEY_LANES):
-        play(
+        compute_parts(
             leaf, stack.distinct_masks + i * SHAPLEY_LANES, walk.stride, 0,
             stack.parts + i * SHAPLEY_LANES * leaf.n_parts)
     for i in range(walk.n):
-        place = stack.place_of_mask[leaf.masks[i]] - 1
-        stack.slots[i] = place // SHAPLEY_LANES * SHAPLEY_LANES * leaf.n_parts + place % SHAPLEY_LANES
+        entry = stack.entry_of_mask[leaf.masks[i]] - 1
+        stack.slots[i] = entry // SHAPLEY_LANES * SHAPLEY_LANES * leaf.n_parts + entry % SHAPLEY_LANES
     for i in range(n_masks):
-        stack.place_of_mask[stack.distinct_masks[i]] = 0
-    add_table(leaf)
+        stack.entry_of_mask[stack.distinct_masks[i]] = 0
+    add_parts_from_table(leaf)
 
 
 cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
-    # Finds the distinct masks of the rows; returns their number, or 0 if there are almost as many as rows.
+    """Write the distinct masks of passed features of the rows; return their number, or 0 if few rows share masks."""
     cdef const Walk* walk = leaf.walk
     cdef Stack* stack = walk.stack
     cdef Py_ssize_t n = 0, i
@@ -216,23 +223,23 @@ cdef Py_ssize_t find_masks(const Leaf* leaf) noexcept nogil:
     if walk.n >> (leaf.n + 3):   # few masks are possible
         for i in range(<Py_ssize_t>1 << leaf.n):
             stack.distinct_masks[i] = <uint32_t>i
-            stack.place_of_mask[i] = <uint32_t>i + 1
+            stack.entry_of_mask[i] = <uint32_t>i + 1
         return <Py_ssize_t>1 << leaf.n
     for i in range(walk.n):
         mask = leaf.masks[i]
-        if stack.place_of_mask[mask] == 0:
+        if stack.entry_of_mask[mask] == 0:
             stack.distinct_masks[n] = mask
             n += 1
-            stack.place_of_mask[mask] = <uint32_t>n
+            stack.entry_of_mask[mask] = <uint32_t>n
     if 4 * n <= 3 * walk.n:
         return n
     for i in range(n):
-        stack.place_of_mask[stack.distinct_masks[i]] = 0
+        stack.entry_of_mask[stack.distinct_masks[i]] = 0
     return 0
 
 
-cdef void add_rows(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
-    # Adds the parts of the rows from s on to each output.
+cdef void add_row_parts(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
+    """Add the Shapley values of SHAPLEY_LANES rows from index `s` on, times leaf value or deviation, to each output."""
     cdef const Walk* walk = leaf.walk
     cdef const Trees* trees = walk.rows.trees
     cdef const float64_t* value = trees.value + leaf.node * trees.n_values
@@ -242,12 +249,12 @@ cdef void add_rows(const Leaf* leaf, Py_ssize_t s) noexcept nogil:
         for lane in range(SHAPLEY_LANES):
             factors[lane] = walk.stack.factors[s + lane] if leaf.term >= 0 else value[k]
         add_lanes(
-            walk.stack.parts, walk.stack.places, leaf.n_parts, factors,
+            walk.stack.parts, walk.stack.offsets, leaf.n_parts, factors,
             walk.stack.phi + (walk.output + k) * walk.rows.n_results * walk.rows.chunk + s)
 
 
-cdef void add_table(const Leaf* leaf) noexcept nogil:
-    # Adds the parts of all rows from a table of the parts of all masks.
+cdef void add_parts_from_table(const Leaf* leaf) noexcept nogil:
+    """Add the Shapley values of all rows, looked up by mask, times leaf value or deviation, to each output."""
     cdef const Walk* walk = leaf.walk
     cdef const Trees* trees = walk.rows.trees
     cdef const float64_t* value = trees.value + leaf.node * trees.n_values
@@ -262,13 +269,13 @@ cdef void add_table(const Leaf* leaf) noexcept nogil:
         for part in range(leaf.n_parts):
             add_from_table(
                 walk.stack.parts + part * SHAPLEY_LANES, walk.stack.slots, walk.stack.factors, walk.n,
-                phi + walk.stack.places[part])
+                phi + walk.stack.offsets[part])
 
 
 # -------------------------------------------------------------------------------------------------------- interface
 
-cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
-    # Lays out a thread's memory, or only measures it if `base` is NULL; returns its size.
+cdef size_t lay_out_workspace(const Rows* rows, Stack* stack, char* base) noexcept nogil:
+    """Set the pointers of a thread's workspace at `base`, or only measure it if NULL; return its size in bytes."""
     cdef const Trees* trees = rows.trees
     cdef Plan plan = Plan(base, 0)
     cdef size_t levels = trees.max_depth + 1, lane = SHAPLEY_LANES * sizeof(float64_t)
@@ -281,7 +288,7 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     stack.share_above = <float64_t*>carve(&plan, levels, sizeof(float64_t))
     stack.share = <float64_t*>carve(&plan, most, sizeof(float64_t))
     stack.column = <int32_t*>carve(&plan, most, sizeof(int32_t))
-    stack.places = <int64_t*>carve(&plan, n_parts, sizeof(int64_t))
+    stack.offsets = <int64_t*>carve(&plan, n_parts, sizeof(int64_t))
     stack.path.factors = <float64_t*>carve(&plan, most * n_points, sizeof(float64_t))
     stack.path.inverse_known = <float64_t*>carve(&plan, most * n_points, sizeof(float64_t))
     stack.path.inverse_unknown = <float64_t*>carve(&plan, most * n_points, sizeof(float64_t))
@@ -294,7 +301,7 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     stack.parts = <float64_t*>carve(&plan, n_parts * chunk, sizeof(float64_t))
     stack.slots = <uint32_t*>carve(&plan, chunk, sizeof(uint32_t))
     stack.distinct_masks = <uint32_t*>carve(&plan, chunk, sizeof(uint32_t))
-    stack.place_of_mask = <uint32_t*>carve(&plan, <Py_ssize_t>1 << min(most, <size_t>MAX_BITS), sizeof(uint32_t))
+    stack.entry_of_mask = <uint32_t*>carve(&plan, <Py_ssize_t>1 << min(most, <size_t>MAX_BITS), sizeof(uint32_t))
     stack.factors = <float64_t*>carve(&plan, chunk, sizeof(float64_t))
     stack.patterns = <Pattern*>carve(&plan, rows.n_background + 1, sizeof(Pattern))
     stack.sorted_patterns = <Pattern*>carve(&plan, rows.n_background + 1, sizeof(Pattern))
@@ -314,14 +321,14 @@ cdef size_t lay_out(const Rows* rows, Stack* stack, char* base) noexcept nogil:
     return plan.size
 
 
-cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    # Explains a chunk of rows with a group of trees.
+cdef void explain_chunk(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Write the contributions of a group of trees to a chunk of rows into the sums of chunk and group."""
     cdef const Rows* rows = <const Rows*>job
     cdef const Trees* trees = rows.trees
     cdef Py_ssize_t group = piece % rows.n_groups, t, i
     cdef Stack stack
     cdef Walk walk
-    lay_out(rows, &stack, rows.memory + thread * rows.size)
+    lay_out_workspace(rows, &stack, rows.memory + thread * rows.size)
     stack.phi = rows.sums + piece * sums_size(rows)
     walk.rows, walk.stack, walk.stride = rows, &stack, mask_stride(rows)
     walk.row = rows.first + piece // rows.n_groups * rows.chunk
@@ -339,14 +346,15 @@ cdef void explain_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept no
             walk_tree(&walk, <const uint16_t*>rows.codes, <const uint16_t*>rows.background)
 
 
-cdef inline Py_ssize_t n_parts(const Rows* rows) noexcept nogil:
+cdef inline Py_ssize_t n_row_ranges(const Rows* rows) noexcept nogil:
+    """Return the number of ranges of MIN_ROWS rows that a chunk is divided into."""
     return (rows.chunk + MIN_ROWS - 1) // MIN_ROWS
 
 
-cdef void add_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    # Adds up a chunk's sums of all groups in order, for a range of rows whose sums are adjacent.
+cdef void add_group_sums(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Write the sums over all groups of trees, in group order, to `out` for a range of a chunk's rows."""
     cdef const Rows* rows = <const Rows*>job
-    cdef Py_ssize_t chunk = piece // n_parts(rows), first = piece % n_parts(rows) * MIN_ROWS
+    cdef Py_ssize_t chunk = piece // n_row_ranges(rows), first = piece % n_row_ranges(rows) * MIN_ROWS
     cdef Py_ssize_t row = rows.first + chunk * rows.chunk
     cdef Py_ssize_t n = min(first + MIN_ROWS, min(rows.chunk, rows.n_rows - row))
     cdef Py_ssize_t n_outputs = rows.trees.n_outputs, k, group, i
@@ -366,7 +374,8 @@ cdef void add_piece(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
         first += SHAPLEY_LANES
 
 
-cdef Lines lines_of(linear):
+cdef Lines linear_terms_of(linear):
+    """Return pointers to the arrays of linear terms, NULL if there are none; the caller keeps them alive."""
     cdef Lines lines = Lines(NULL, NULL, NULL, NULL, NULL, NULL, 0)
     cdef const int64_t[::1] starts
     cdef const int32_t[::1] features
@@ -379,8 +388,11 @@ cdef Lines lines_of(linear):
     return Lines(&starts[0], &features[0], &slopes[0], &lower[0], &upper[0], &at_means[0], most)
 
 
-cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_groups, int n_threads) noexcept:
-    # Rows that are explained together: chunks of equal size, with several chunks if threads would otherwise lack work.
+cdef Py_ssize_t chunk_size(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_groups, int n_threads) noexcept:
+    """Return the number of rows that are explained together, a multiple of SHAPLEY_LANES.
+
+    Chunks have equal size, and there are several if threads would otherwise lack work.
+    """
     cdef Py_ssize_t most = max(min(<Py_ssize_t>MAX_ROWS, RESULT_BYTES // row_bytes), 1), n_chunks = 1
     if n_threads > 1:
         n_chunks = min((n_threads * THREAD_PIECES + n_groups - 1) // n_groups, n_rows // MIN_ROWS)
@@ -388,22 +400,24 @@ cdef Py_ssize_t chunk_of(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_g
     return (rows + SHAPLEY_LANES - 1) // SHAPLEY_LANES * SHAPLEY_LANES
 
 
-cdef groups_of(const int64_t[::1] first_node, Py_ssize_t row_bytes):
-    # Divides the trees into groups of equal numbers of nodes. Groups depend only on the trees and the request, so that
-    # sums are reproducible.
+cdef group_trees(const int64_t[::1] first_node, Py_ssize_t row_bytes):
+    """Return the first tree of each group, and the number of trees; groups have about equal numbers of nodes.
+
+    Groups depend only on the trees and the request, so that sums are reproducible.
+    """
     cdef Py_ssize_t n_nodes = first_node[len(first_node) - 1]
     cdef Py_ssize_t n = min(n_nodes * NODE_BYTES // max(row_bytes, NODE_BYTES * MIN_NODES), MAX_GROUPS)
     ends = np.searchsorted(first_node, np.arange(1, max(n, 1)) * n_nodes // max(n, 1))
     return np.unique(np.concatenate([[0], ends, [len(first_node) - 1]])).astype(np.int64)
 
 
-cdef run(Rows* rows, int n_threads):
-    # Runs over chunks of rows and groups of trees in parallel, with as many chunks at a time as memory allows.
+cdef explain_chunks(Rows* rows, int n_threads):
+    """Write the contributions of all rows to `rows.out`, over chunks of rows and groups of trees in parallel."""
     cdef Stack stack
     cdef Py_ssize_t sums_bytes = sums_size(rows) * sizeof(float64_t)
     cdef Py_ssize_t n_chunks = (rows.n_rows + rows.chunk - 1) // rows.chunk, first = 0, n
     cdef Py_ssize_t n_at_a_time = min(n_chunks, max(n_threads, SUMS_BYTES // (sums_bytes * rows.n_groups)))
-    rows.size = lay_out(rows, &stack, NULL)
+    rows.size = lay_out_workspace(rows, &stack, NULL)
     rows.memory = <char*>calloc(min(n_threads, <int>MAX_THREADS), rows.size)
     rows.sums = <float64_t*>malloc(n_at_a_time * rows.n_groups * sums_bytes)
     if rows.memory == NULL or rows.sums == NULL:
@@ -414,8 +428,8 @@ cdef run(Rows* rows, int n_threads):
         while first < n_chunks:
             n = min(n_at_a_time, n_chunks - first)
             rows.first = first * rows.chunk
-            dynamic_parallel_for(explain_piece, rows, n * rows.n_groups, n_threads)
-            dynamic_parallel_for(add_piece, rows, n * n_parts(rows), n_threads)
+            dynamic_parallel_for(explain_chunk, rows, n * rows.n_groups, n_threads)
+            dynamic_parallel_for(add_group_sums, rows, n * n_row_ranges(rows), n_threads)
             first += n
     free(rows.memory)
     free(rows.sums)
@@ -462,9 +476,9 @@ def explain(
     cdef Py_ssize_t n_rows = codes.shape[1], n_features = codes.shape[0], n_columns = paths.n_columns
     cdef Py_ssize_t n_outputs = len(ensemble.baseline)
     cdef Py_ssize_t n_results = n_columns * (n_columns if pairs else 1), row_bytes = 8 * n_outputs * n_results
-    cdef const int64_t[::1] groups = groups_of(first_node, row_bytes)
-    found = (np.empty if len(tree_output) else np.zeros)((n_rows, n_outputs, n_results + (not pairs)))
-    cdef float64_t[:, :, ::1] out = found
+    cdef const int64_t[::1] groups = group_trees(first_node, row_bytes)
+    result = (np.empty if len(tree_output) else np.zeros)((n_rows, n_outputs, n_results + (not pairs)))
+    cdef float64_t[:, :, ::1] out = result
     cdef const float64_t[:, ::1] X, background_X
     cdef Rows rows
     cdef Trees trees
@@ -473,10 +487,10 @@ def explain(
             &first_node[0], &feature[0], &column[0], &bin_threshold[0], &missing_left[0], &category_set[0], &words[0],
             &left_child[0], &value[0, 0], value.shape[1], &tree_output[0], tree_output.shape[0], n_features, n_columns,
             n_outputs, &share[0], &position[0], &n_on_path[0], paths.max_depth, worth.shape[0] - 1, &points[0],
-            &weights[0], lines_of(paths.linear))
+            &weights[0], linear_terms_of(paths.linear))
         rows = Rows(
             &trees, NULL, NULL, &codes[0, 0], &codes[0, 0], sizeof(code_t), n_rows, background.shape[1], NULL, 0,
-            &worth[0, 0], pairs, chunk_of(n_rows, row_bytes, groups.shape[0] - 1, n_threads), n_results,
+            &worth[0, 0], pairs, chunk_size(n_rows, row_bytes, groups.shape[0] - 1, n_threads), n_results,
             &groups[0], groups.shape[0] - 1, 0, NULL, 0, NULL, &out[0, 0, 0], out.shape[2])
         if values is not None:
             X, background_X = values
@@ -487,15 +501,15 @@ def explain(
             rows.background = &background[0, 0]
         if scales is not None:
             rows.scales, rows.scales_stride = &scales[0, 0], scales.shape[1]
-        run(&rows, n_threads)
-    return found.reshape(n_rows, n_outputs, n_columns, n_columns) if pairs else found
+        explain_chunks(&rows, n_threads)
+    return result.reshape(n_rows, n_outputs, n_columns, n_columns) if pairs else result
 
 
 def edge_shares(
     const int64_t[::1] first_node, const int32_t[::1] left_child, const int32_t[::1] feature,
     const float64_t[::1] weight,
 ):
-    """Return by node the share and position of the edge above it and the features on its path; and the depth.
+    """Return share and position of the edge above each node, number of features on its path, and its depth.
 
     The share is the fraction of the training weight that passes all tests of the edge's feature up to this node. The
     position is the index of the feature among the features of the path, in the order of their first tests. All arrays
@@ -518,7 +532,7 @@ def edge_shares(
                 continue
             child = root + left_child[node]
             both = weight[child] + weight[child + 1]
-            above = root + _nearest(parent, edge_feature, root, i, feature[node])
+            above = root + _nearest_test(parent, edge_feature, root, i, feature[node])
             for side in range(2):
                 other = child + side
                 parent[other] = <int32_t> i
@@ -530,10 +544,10 @@ def edge_shares(
     return np.asarray(share), np.asarray(position), np.asarray(n_features), np.asarray(depth)
 
 
-cdef int32_t _nearest(
+cdef int32_t _nearest_test(
     const int32_t[::1] parent, const int32_t[::1] edge_feature, int64_t root, int64_t node, int32_t feature
 ) noexcept:
-    # The nearest node from here upwards whose edge tests the feature; 0 if there is none.
+    """Return the nearest node, from `node` upwards, whose incoming edge tests the feature; 0 if there is none."""
     while node > 0 and edge_feature[root + node] != feature:
         node = parent[root + node]
     return <int32_t> node

@@ -137,7 +137,7 @@ BINNING_PREFIX = "binning."
 
 
 def _default_array(name: str, n_nodes: int) -> np.ndarray:
-    """Return an array with the default of all nodes; raise KeyError if it has none."""
+    """Return an array of n_nodes defaults for the array `name`; raise KeyError if it has no default."""
     array = NODE_ARRAYS[name]
     if array.default is None:
         raise KeyError(name)
@@ -241,19 +241,19 @@ class TreeEnsemble:
         first_word = np.cumsum([0, *map(len, parts["category_words"])])[:-1]
         category_set = arrays["category_set"]
         arrays["category_set"] = np.where(category_set < 0, -1, category_set + np.repeat(first_word, n_nodes))
-        _put_words_in_order(arrays, binning)
+        _make_sets_contiguous(arrays, binning)
         arrays["node_offsets"] = np.cumsum([0, *n_nodes])
         return cls(binning, tree_output=np.asarray(tree_output), baseline=np.asarray(baseline), **arrays)
 
     # ------------------------------------------------------------------------------------------------------- state
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the whole state as a few small arrays (see packing.py); names of binning arrays have a prefix."""
+        """Return the packed trees and the binning as arrays by name; names of binning arrays have a prefix."""
         binning = {BINNING_PREFIX + name: array for name, array in self.binning.to_arrays().items()}
         return self.packed() | binning
 
     def packed(self) -> dict[str, np.ndarray]:
-        """Return the packed form of the trees; see packing.py."""
+        """Return the packed arrays of the trees by name, as `pack` in packing.py describes them."""
         return pack(self) if self._packed is None else dict(self._packed)
 
     @classmethod
@@ -279,10 +279,10 @@ class TreeEnsemble:
         self.__dict__.update(type(self).from_arrays(state).__dict__)
 
     def with_values(self, value: np.ndarray) -> TreeEnsemble:
-        """Return these trees with other node values."""
+        """Return these trees with other node values, shape (n_nodes, n_values)."""
         if self._packed is not None:
             return TreeEnsemble.from_packed(self._packed | {"value": value}, self.binning)
-        return self._with(value=value)
+        return self._replace_arrays(value=value)
 
     def with_unseen_on_average(self) -> TreeEnsemble:
         """Return these trees with unseen categories routed so that they get the average of both sides; see unseen.pyx.
@@ -297,21 +297,23 @@ class TreeEnsemble:
             self.node_offsets, self.left_child, self.feature, self.category_set, self.missing_left,
             self.weight.astype(np.float64), mean, self.tree_output, self.binning.n_features, self.n_outputs, words,
         )  # fmt: skip
-        return self._with(category_words=words, missing_left=np.where(self.category_set < 0, self.missing_left, 0))
+        return self._replace_arrays(
+            category_words=words, missing_left=np.where(self.category_set < 0, self.missing_left, 0)
+        )
 
-    def _with(self, **arrays: np.ndarray) -> TreeEnsemble:
-        """Return these trees with some arrays replaced."""
+    def _replace_arrays(self, **arrays: np.ndarray) -> TreeEnsemble:
+        """Return these trees with some arrays replaced; arguments are named as in `ENSEMBLE_DTYPES`."""
         return TreeEnsemble(self.binning, **{name: getattr(self, name) for name in ENSEMBLE_DTYPES} | arrays)
 
     def with_sets_in_order(self) -> TreeEnsemble:
         """Return these trees with the category sets stored contiguously in node order."""
         arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
         arrays["category_set"] = arrays["category_set"].copy()
-        _put_words_in_order(arrays, self.binning)
+        _make_sets_contiguous(arrays, self.binning)
         return TreeEnsemble(self.binning, **arrays)
 
     def splits(self) -> Any:
-        """Return an object with the arrays needed to route rows; if the trees are packed, it is not kept."""
+        """Return an object with the arrays needed to route rows, without unpacking all arrays of packed trees."""
         packed = self._packed
         return self if packed is None else SimpleNamespace(**unpack_splits(packed, self.binning))
 
@@ -327,7 +329,7 @@ class TreeEnsemble:
         return CompiledTrees(lean.splits(), lean.binning.table, lean.binning.code_dtype.itemsize)
 
     def forget(self) -> None:
-        """Drop cached values used for prediction, which are larger than the trees; they are recreated on demand."""
+        """Drop the compiled form, leaner trees and notes, which are larger than the trees and recreated on demand."""
         for name in ("compiled", "_leaner", "notes"):
             self.__dict__.pop(name, None)
 
@@ -352,17 +354,17 @@ class TreeEnsemble:
         """Return these trees on a binning that contains only the thresholds they use."""
         thresholds = self.binning.thresholds
         # Each feature has a slot for each of its thresholds and two more, for code 0 and the largest code.
-        n_places = np.array([len(t) + 2 for t in thresholds])
-        first = np.cumsum(n_places) - n_places
+        n_slots = np.array([len(t) + 2 for t in thresholds])
+        first = np.cumsum(n_slots) - n_slots
         numeric = np.flatnonzero((self.feature >= 0) & (self.category_set < 0))
         slots = first[self.feature[numeric]] + self.bin_threshold[numeric]
-        is_used = np.zeros(n_places.sum(), dtype=bool)
+        is_used = np.zeros(n_slots.sum(), dtype=bool)
         is_used[slots] = True
         # A threshold at the largest code sends all values to the left, also if there are fewer codes.
         is_used[first] = False
-        is_used[first + n_places - 1] = True
+        is_used[first + n_slots - 1] = True
         rank = np.cumsum(is_used)
-        rank -= np.repeat(rank[first], n_places)
+        rank -= np.repeat(rank[first], n_slots)
         used = [t[flags[1:-1]] for t, flags in zip(thresholds, np.split(is_used, first[1:]), strict=True)]
         arrays = {name: getattr(self, name) for name in ENSEMBLE_DTYPES}
         arrays["bin_threshold"] = arrays["bin_threshold"].copy()
@@ -401,7 +403,7 @@ class TreeEnsemble:
             yield raw.T.copy()
 
     def raw_of_codes(self, codes: np.ndarray, n_threads: int = 1) -> np.ndarray:
-        """Return the raw predictions for bin codes, (n_features, n_rows); bit-identical to those for the values."""
+        """Return raw predictions (n_rows, n_outputs) from bin codes (n_features, n_rows) of the ensemble's binning."""
         raw = np.tile(self.baseline[:, None], (1, codes.shape[1]))
         compiled = self.compiled
         if self.lean is not self:
@@ -414,6 +416,7 @@ class TreeEnsemble:
         return predict.apply(self.compiled, X, self._enough_threads(X, n_threads))
 
     def _enough_threads(self, X: np.ndarray, n_threads: int) -> int:
+        """Return the number of threads, at most `n_threads`, that is worthwhile for predicting the rows of X."""
         if n_threads == 1 or X.shape[0] == 1:
             return 1
         return enough_threads(X.shape[0], len(self.value), self.binning.n_features, n_threads)
@@ -510,8 +513,8 @@ class TreeEnsemble:
         return counts.astype(np.float64)
 
 
-def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None:
-    """Store the category sets of the nodes contiguously in node order."""
+def _make_sets_contiguous(arrays: dict[str, np.ndarray], binning: Binning) -> None:
+    """Store the nodes' category sets contiguously in node order, by updating `arrays` in place."""
     nodes = np.flatnonzero(arrays["category_set"] >= 0)
     n_words = ((np.asarray(binning.n_codes, dtype=np.int64) + 31) // 32)[arrays["feature"][nodes]]
     first = np.cumsum(n_words) - n_words
@@ -522,14 +525,14 @@ def _put_words_in_order(arrays: dict[str, np.ndarray], binning: Binning) -> None
 
 
 def renumbered(feature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns that nodes split on, at least one, and the features reindexed to these columns."""
+    """Return the sorted columns that nodes split on, at least one, and the features reindexed to these columns."""
     columns = np.unique(feature[feature >= 0])
     columns = (columns if len(columns) else np.zeros(1)).astype(np.int32)
     return columns, np.where(feature < 0, -1, np.searchsorted(columns, feature)).astype(np.int32)
 
 
 def enough_threads(n_rows: int, n_nodes: int, n_features: int, n_threads: int) -> int:
-    """Return the number of threads that is worthwhile for a prediction."""
+    """Return how many threads, at most `n_threads`, are worthwhile to bin rows and route them through the nodes."""
     # Estimated nanoseconds: 0.02 per row and node, and 1 per value to bin. Each thread should have at least 20,000.
     return threads_for(n_rows * (0.02 * n_nodes + n_features), n_threads, 20_000)
 
@@ -581,7 +584,7 @@ class TreeStore:
         self.n_trees = 0
 
     def add(self, number: int, tree: Tree) -> None:
-        """Add a tree; it becomes part of the ensemble when all trees with lower numbers have been added."""
+        """Add tree `number`; it joins the ensemble when all trees with lower numbers have been added. Thread-safe."""
         with self._lock:
             self._early[number] = tree
             while self.n_trees in self._early:
@@ -590,20 +593,20 @@ class TreeStore:
                 self._n_waiting += tree.n_nodes
                 self.n_trees += 1
             if self._n_waiting >= _WAITING_NODES:
-                self._pack()
+                self._pack_waiting()
 
     def keep(self, ensemble: TreeEnsemble) -> None:
-        """Add the trees of an existing ensemble that was grown on the same binning."""
+        """Append the trees of an existing ensemble that was grown on the same binning."""
         self.n_trees += ensemble.n_trees
         packed = ensemble.packed()
-        self._append(pack(ensemble.with_sets_in_order()) if len(packed["category_set"]) else packed)
+        self._append_packed(pack(ensemble.with_sets_in_order()) if len(packed["category_set"]) else packed)
 
     def ensemble(self) -> TreeEnsemble:
         """Return an ensemble of the trees before the first missing number, and empty the store."""
         if not self._runs:
-            return self._of_waiting()
+            return self._pop_waiting()
         if self._waiting:
-            self._pack()
+            self._pack_waiting()
         runs, self._runs = self._runs, []
         first, *others = [TreeEnsemble.from_packed(run.packed(), self._binning) for run in runs]
         if not others:
@@ -611,15 +614,18 @@ class TreeStore:
         trees = [part.tree(t) for part in (first, *others) for t in range(part.n_trees)]
         return TreeEnsemble.from_trees(trees, np.zeros(len(trees), np.int32), first.baseline, self._binning)
 
-    def _of_waiting(self) -> TreeEnsemble:
+    def _pop_waiting(self) -> TreeEnsemble:
+        """Return an ensemble of the trees that wait to be packed, and clear the list."""
         trees, self._waiting, self._n_waiting = self._waiting, [], 0
         return TreeEnsemble.from_trees(trees, np.zeros(len(trees), np.int32), self._baseline, self._binning)
 
-    def _pack(self) -> None:
-        self._append(pack(self._of_waiting()))
+    def _pack_waiting(self) -> None:
+        """Pack the waiting trees and append them to the packed runs."""
+        self._append_packed(pack(self._pop_waiting()))
 
-    def _append(self, part: Arrays) -> None:
-        if not self._runs or self._runs[-1].form != _form(part):
+    def _append_packed(self, part: Arrays) -> None:
+        """Append packed trees to the last run, or to a new run if their arrays have another layout."""
+        if not self._runs or self._runs[-1].layout != _layout(part):
             self._runs.append(_Run(part))
         self._runs[-1].append(part, max(1.0, self._n_expected / max(self.n_trees, 1)))
 
@@ -628,13 +634,13 @@ class _Run:
     """Packed trees whose arrays have the same layout, so that they can be concatenated."""
 
     def __init__(self, first: Arrays) -> None:
-        self.form = _form(first)
+        self.layout = _layout(first)
         self._once = {name: first[name] for name in _ONCE}
         self._sizes: list[np.ndarray] = []
         self._columns = {name: _GrowableArray() for name in KINDS if name not in _ONCE}
 
     def append(self, part: Arrays, growth: float) -> None:
-        """Append packed trees; `growth` is the expected final number of trees relative to the current one."""
+        """Append packed trees; `growth` is the expected final number of trees divided by the current number."""
         self._sizes.append(np.diff(part["node_offsets"]))
         for name, column in self._columns.items():
             bits_of = _BITS.get(name)
@@ -642,7 +648,7 @@ class _Run:
             column.append(array, growth)
 
     def packed(self) -> Arrays:
-        """Return the packed arrays of all trees."""
+        """Return the packed arrays of all trees of the run, by name."""
         arrays = self._once | {name: column.array() for name, column in self._columns.items()}
         arrays["node_offsets"] = np.cumsum(np.concatenate([[0], *self._sizes]), dtype=np.int64)
         arrays |= {name: np.packbits(arrays[name]) for name in _BITS}
@@ -657,12 +663,13 @@ class _GrowableArray:
         self._n = 0
 
     def append(self, part: np.ndarray, growth: float) -> None:
+        """Append elements, allocating room for `growth` times as many elements if the array is full."""
         dtype = part.dtype if self._n == 0 else np.promote_types(self._array.dtype, part.dtype)
         n = self._n + len(part)
         if n > len(self._array) or dtype != self._array.dtype or self._n == 0:
-            held = self._array[: self._n].reshape(self._n, *part.shape[1:])
+            old = self._array[: self._n].reshape(self._n, *part.shape[1:])
             self._array = np.empty((int(n * growth * _SLACK), *part.shape[1:]), dtype)
-            self._array[: self._n] = held
+            self._array[: self._n] = old
         self._array[self._n : n] = part
         self._n = n
 
@@ -671,8 +678,8 @@ class _GrowableArray:
         return self._array[: self._n]
 
 
-def _form(part: Arrays) -> tuple[Any, ...]:
-    """Return the layout of counts and weights: stored for all nodes, for leaves only, or not at all."""
+def _layout(part: Arrays) -> tuple[Any, ...]:
+    """Return a key of how counts and weights are stored: for all nodes, leaves or not at all, and with which dtype."""
     n_nodes = len(part["value"])
     stored = (len(part["n_samples"]) == n_nodes, len(part["weight"]) == n_nodes, len(part["weight"]) == 0)
     return (*stored, part["weight"].dtype.kind, part["wide"].tobytes())
@@ -695,7 +702,7 @@ def set_of(codes: NDArray[np.integer[Any]], n_codes: int | None = None) -> NDArr
 
 
 def codes_left(trees: TreeEnsemble, node: int, codes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """Return which codes of a node's feature go to the left child."""
+    """Return a mask of the codes, among `codes` of a node's feature, that go to the node's left child."""
     first = trees.category_set[node]
     if first < 0:
         return np.where(codes == 0, trees.missing_left[node] > 0, codes <= trees.bin_threshold[node])
@@ -727,13 +734,14 @@ def recoded(trees: TreeEnsemble, binning: Binning, old_codes: Mapping[int, Codes
         code = np.searchsorted(thresholds, trees.threshold[nodes]) + 1
         arrays["bin_threshold"][nodes] = np.where(trees.bin_threshold[nodes] == 0, 0, code)
     nodes = np.flatnonzero(inner & (trees.category_set >= 0))
-    sets = [_set(trees, node, binning, old_codes[int(trees.feature[node])]) for node in nodes.tolist()]
+    sets = [_recode_set(trees, node, binning, old_codes[int(trees.feature[node])]) for node in nodes.tolist()]
     arrays["category_set"] = np.full(len(trees.feature), -1, dtype=np.int32)
     arrays["category_set"][nodes] = np.cumsum([0, *map(len, sets)])[:-1]
     arrays["category_words"] = np.concatenate([np.zeros(0, np.uint32), *sets])
     return TreeEnsemble(binning, **arrays)
 
 
-def _set(trees: TreeEnsemble, node: int, binning: Binning, old: Codes) -> NDArray[np.uint32]:
+def _recode_set(trees: TreeEnsemble, node: int, binning: Binning, old: Codes) -> NDArray[np.uint32]:
+    """Return the bit mask of the new codes that go left at a categorical split; `old` maps new to old codes."""
     left = np.flatnonzero(codes_left(trees, node, old))
     return set_of(left, int(binning.n_codes[trees.feature[node]]))

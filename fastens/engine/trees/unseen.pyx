@@ -12,20 +12,21 @@ import numpy as np
 from fastens.engine.structs cimport float64_t, int32_t, int64_t, uint8_t, uint32_t
 
 
-cdef void _find_means(
+cdef void _average_inner_nodes(
     const int32_t[::1] left_child, const float64_t[::1] weight, float64_t[:, ::1] mean, int64_t first, int64_t end
 ) noexcept:
-    """Compute the values of inner nodes from the leaves, weighted by the training rows."""
+    """Set `mean` of the inner nodes first to end - 1 of a tree to the weighted means of their children."""
     cdef int64_t node, child
     cdef Py_ssize_t k
     for node in range(end - 1, first - 1, -1):
         child = first + left_child[node]
         if child > first:
             for k in range(mean.shape[1]):
-                mean[node, k] = _of_both(weight[child], weight[child + 1], mean[child, k], mean[child + 1, k])
+                mean[node, k] = _weighted_mean(weight[child], weight[child + 1], mean[child, k], mean[child + 1, k])
 
 
-cdef inline float64_t _of_both(float64_t left, float64_t right, float64_t a, float64_t b) noexcept:
+cdef inline float64_t _weighted_mean(float64_t left, float64_t right, float64_t a, float64_t b) noexcept:
+    """Return the mean of a and b with the weights left and right, or their plain mean if both weights are 0."""
     return (left * a + right * b) / (left + right) if left + right > 0 else (a + b) / 2
 
 
@@ -35,25 +36,25 @@ def send_unseen(
     float64_t[:, ::1] mean, const int32_t[::1] tree_output, int32_t n_features, int32_t n_outputs,
     uint32_t[::1] words,
 ):
-    """Write the bit of code 0 to the category sets of the nodes where `is_free`.
+    """Write the bit of code 0 to the category sets in `words` for the nodes where `is_free`.
 
-    All arrays except the first and the last three are indexed by node. `mean` holds the values of leaves on input and
-    is filled in.
+    All arrays except the first and the last three are indexed by node. `mean` holds the values of leaves on input, and
+    the values of inner nodes are written to it. `first_node` and `tree_output` are indexed by tree.
     """
     cdef float64_t[:, ::1] errors = np.zeros((n_features, n_outputs))
     cdef float64_t[::1] share = np.zeros(left_child.shape[0])
     cdef int64_t first, end, node
     cdef Py_ssize_t t
-    cdef uint8_t[::1] is_wanted = np.zeros(n_features, dtype=np.uint8)
+    cdef uint8_t[::1] has_free_split = np.zeros(n_features, dtype=np.uint8)
     for node in range(left_child.shape[0]):
         if is_free[node] and category_set[node] >= 0:
-            is_wanted[feature[node]] = True
+            has_free_split[feature[node]] = True
     for t in range(first_node.shape[0] - 1):
         first, end = first_node[t], first_node[t + 1]
-        _find_means(left_child, weight, mean, first, end)
+        _average_inner_nodes(left_child, weight, mean, first, end)
         features = set()
         for node in range(first, end):
-            if category_set[node] >= 0 and is_wanted[feature[node]]:
+            if category_set[node] >= 0 and has_free_split[feature[node]]:
                 features.add(feature[node])
         for f in sorted(features):
             choose_sides(
@@ -67,7 +68,7 @@ cdef void choose_sides(
     const uint8_t[::1] is_free, const float64_t[::1] weight, const float64_t[:, ::1] mean, float64_t[::1] share,
     uint32_t[::1] words, float64_t[::1] error, int32_t f, int64_t first, int64_t end,
 ) noexcept:
-    """Choose the directions at one tree's splits on a feature, from the root down."""
+    """Choose the unseen categories' side at free splits on feature `f`, nodes first to end - 1; update `error`."""
     cdef int64_t node, child
     cdef float64_t both
     cdef bint is_left
@@ -92,6 +93,7 @@ cdef void choose_sides(
 cdef inline void _add_error(
     const float64_t[:, ::1] mean, float64_t share, float64_t[::1] error, int64_t node, int64_t side
 ) noexcept:
+    """Add the error of sending a share of rows to the node `side` instead of to both children of `node`."""
     cdef Py_ssize_t k
     for k in range(mean.shape[1]):
         error[k] += share * (mean[side, k] - mean[node, k])
@@ -101,6 +103,7 @@ cdef bint _left_is_better(
     const float64_t[:, ::1] mean, float64_t share, const float64_t[::1] error, int64_t node, int64_t child,
     bint left_is_larger,
 ) noexcept:
+    """Return True if sending unseen categories left brings the error closer to 0; ties go to the larger child."""
     cdef float64_t left = 0.0, right = 0.0
     cdef Py_ssize_t k
     for k in range(mean.shape[1]):

@@ -41,7 +41,7 @@ def test_likelihood_and_mean_match_scipy(case):
     loss, y, raw = case
     dist = loss.frozen(np.ascontiguousarray(raw.T))
     expected = dist.logpmf(y) if hasattr(dist.dist, "pmf") else dist.logpdf(y)
-    np.testing.assert_allclose(loss._losses_of(y, raw), -expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(loss._compute_row_losses(y, raw), -expected, rtol=1e-10, atol=1e-12)
     assert negative_log_likelihood(y, dist) == pytest.approx(loss.loss(y, raw))
     np.testing.assert_allclose(loss.predict(np.ascontiguousarray(raw.T)), dist.mean(), rtol=1e-12)
 
@@ -52,7 +52,7 @@ def test_gradients_are_slopes_of_every_row(case):
     for k in range(loss.n_outputs):
         step = np.zeros((loss.n_outputs, 1))
         step[k] = 1e-6
-        slope = (loss._losses_of(y, raw + step) - loss._losses_of(y, raw - step)) / 2e-6
+        slope = (loss._compute_row_losses(y, raw + step) - loss._compute_row_losses(y, raw - step)) / 2e-6
         np.testing.assert_allclose(first[k], slope, rtol=1e-5, atol=1e-6)
 
 
@@ -100,11 +100,13 @@ def test_ordered_classes_are_a_cumulative_link_model(rng):
     for k in range(5):
         first, second = loss.derivatives(np.full(300, float(k)), raw)
         expected += probability[:, k] * first**2
-        np.testing.assert_allclose(loss._losses_of(np.full(300, float(k)), raw), -np.log(probability[:, k]), rtol=1e-9)
+        np.testing.assert_allclose(
+            loss._compute_row_losses(np.full(300, float(k)), raw), -np.log(probability[:, k]), rtol=1e-9
+        )
     np.testing.assert_allclose(second, expected, rtol=1e-9)
     far = np.array([[30.0, -30.0], [-7.0, 4.0], [-7.0, 4.0], [-7.0, 4.0]])
     for k in range(5):
-        assert np.isfinite(loss._losses_of(np.full(2, float(k)), far)).all()
+        assert np.isfinite(loss._compute_row_losses(np.full(2, float(k)), far)).all()
 
 
 def test_dispersion_of_errors(rng):
