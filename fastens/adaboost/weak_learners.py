@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fastens.adaboost.reweight import advance, class_sums, make_whole
 from fastens.base import BaseFastens, TrainingData
 from fastens.boosting.rounds import OnRound
-from fastens.combining.responses import check_kind, label_places, seeded, tags_of, with_weight_type
+from fastens.combining.responses import check_kind, label_indices, seeded, tags_of, with_weight_type
 from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
 from fastens.engine.elementary import exp, log
@@ -645,7 +645,7 @@ def knowing_categories(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
     """Return the index among the sorted labels of the class that an estimator predicts for each row."""
-    return label_places("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
+    return label_indices("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
 
 
 def models_to_arrays(owner: Any) -> dict[str, NDArray[Any]]:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
-from fastens.combining.conformal_base import BaseConformal, counted, mean_response
+from fastens.combining.conformal_base import BaseConformal, effective_weights, mean_response
 from fastens.combining.folds import (
     FittedMember,
     Fold,
@@ -25,7 +25,7 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.members import BOOSTING, requesting
+from fastens.combining.members import BOOSTING, with_requests
 from fastens.combining.responses import is_all_ours, joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
@@ -99,11 +99,12 @@ def without_last_digits(predicted: Array, y: Array) -> Array:
 
 
 def local_quantiles(forest: RandomForestRegressor, X: Any, predicted: Array) -> Array:
-    """Return quantiles of the targets, at the forest's LEVELS, for rows with these predictions, (n_rows, 1)."""
+    """Return quantiles of the targets at LEVELS, (n_rows, n_levels), for rows with predictions of shape (n_rows, 1)."""
     return predicted + forest.predict_quantiles(_table(predicted, X), LEVELS)
 
 
 def _table(predicted: Array, X: Any) -> Any:
+    """Return a table of the predictions, (n_rows, 1), followed by the columns of `X`."""
     return hstack(predicted, [_COLUMN], X)
 
 
@@ -114,6 +115,7 @@ _MONOTONE = ("monotonic_cst", "monotone_constraints")
 
 
 def _are_levels(value: Any) -> bool:
+    """Return True if a value is an increasing sequence of at least two quantile levels between 0 and 1."""
     if np.ndim(value) != 1 or not all(map(COVERAGE.holds, value)):
         return False
     return len(value) > 1 and all(low < high for low, high in pairwise(value))
@@ -182,12 +184,14 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     quantiles: Sequence[float] = parameter(QUANTILES, default=(0.05, 0.5, 0.95))
 
     def _template(self) -> Any:
-        estimator = requesting(GradientBoostingRegressor(**BOOSTING)) if self.estimator is None else self.estimator
+        """Return the estimator to copy; with method="cqr", default boosting predicts all `quantiles`."""
+        estimator = with_requests(GradientBoostingRegressor(**BOOSTING)) if self.estimator is None else self.estimator
         if self.method != "cqr" or self._is_prefit or not isinstance(estimator, GradientBoostingRegressor):
             return estimator
         return clone(estimator).set_params(loss="quantile", quantile=[float(level) for level in self.quantiles])
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError if method="cqr" is set for an estimator that cannot predict quantiles."""
         super()._validate_combinations()
         if self.method == "cqr" and not isinstance(self._template(), GradientBoostingRegressor):
             raise ValueError(
@@ -201,6 +205,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             )
 
     def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
+        """Fit and calibrate with widths that vary by row if the method and the data allow it, else as the base."""
         self._error_forest = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
         # Rows of a group have similar errors, so out-of-bag rows would leak the errors of rows in the bag. Out-of-bag
@@ -214,7 +219,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
 
     def _fit_local(self, data: MemberData, rows: GivenRows, held: RowConditions) -> bool:
         """Fit the estimator on folds, and a forest on the errors; return False if predictions have several columns."""
-        train, folds = self._parted(replace(data, narrows=is_all_ours(self._template())), rows)
+        train, folds = self._calibration_folds(replace(data, narrows=is_all_ours(self._template())), rows)
         held_out = None
         if self.cv is None:
             ((chosen, others),) = folds
@@ -237,6 +242,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         return True
 
     def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
+        """Return the scaled errors of held-out rows for each target."""
         targets = data.y.reshape(data.n_rows, -1).T
         columns = _by_target(responses, len(targets))
         scales = _deviations(model, columns)
@@ -305,7 +311,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         return intervals[0] if len(intervals) == 1 else np.stack(intervals, axis=1)
 
     def _quantiles(self, X: Any) -> list[FoldQuantiles]:
-        """Return what the models of the folds predict for new rows, for each target."""
+        """Return the predicted quantiles and error scales of new rows for each target, from the folds' models."""
         responses, models = self._responses(X), self._member.models
         if self._error_forest is not None:
             local = local_quantiles(self._error_forest, self._check_table(X), mean_response(responses))
@@ -316,6 +322,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         return [FoldQuantiles(of_folds, scale, levels_of(models[0])) for of_folds, scale in pairs]
 
     def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+        """Return the scaled errors of new rows with known targets, one `HeldOut` for each target."""
         targets = y.reshape(len(y), -1).T
         pairs = zip(self._quantiles(X), targets, strict=True)
         return [
@@ -324,10 +331,12 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         ]
 
     def _forest_arrays(self) -> Arrays:
+        """Return the forest of errors as arrays to save; empty if there is none."""
         forest = self._error_forest
-        return {} if forest is None else members_to_arrays(_FOREST, [_as_member(forest)])
+        return {} if forest is None else members_to_arrays(_FOREST, [_wrap_as_member(forest)])
 
     def _restore_forest(self, arrays: Arrays) -> None:
+        """Set the forest of errors from saved arrays, if they contain one."""
         if any(name.startswith(_FOREST) for name in arrays):
             (member,) = members_from_arrays(_FOREST, arrays, None)
             self._error_forest = member.kept
@@ -335,7 +344,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     _saved: ClassVar[SavedParts] = ("_n_targets", Saved(_forest_arrays, _restore_forest))
 
 
-def _as_member(forest: RandomForestRegressor) -> FittedMember:
+def _wrap_as_member(forest: RandomForestRegressor) -> FittedMember:
+    """Return the forest of errors as a fitted member, so that it can be saved like one."""
     return FittedMember("errors", None, "predict", [forest], None, uses_labels=False)
 
 
@@ -346,11 +356,12 @@ def _is_monotone(estimator: Any) -> bool:
 
 
 def _loss(model: Any) -> Any:
+    """Return the loss of a fastens boosting regressor, or None for other models."""
     return model._loss if isinstance(model, GradientBoostingRegressor) else None
 
 
 def _by_target(responses: Array, n_targets: int) -> list[Array]:
-    """Return the columns of each target, which are consecutive."""
+    """Return the response's consecutive columns of each target, an array (n_rows, n_columns) for each."""
     return list(np.ascontiguousarray(responses.reshape(len(responses), n_targets, -1).swapaxes(0, 1)))
 
 
@@ -363,8 +374,9 @@ def _deviations(model: Any, columns: list[Array]) -> list[Array]:
 
 
 def _errors(predicted: Array, data: MemberData, held: RowConditions, scale: Array | None = None) -> HeldOut:
+    """Return the signed errors of held-out rows, divided by `scale`, with their weights and groups."""
     scale = np.ones(data.n_rows) if scale is None else scale
-    return HeldOut.errors(predicted, data.y, scale, counted(data, held), group=held.group)
+    return HeldOut.errors(predicted, data.y, scale, effective_weights(data, held), group=held.group)
 
 
 @with_parameters
@@ -425,9 +437,11 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     by_class: bool = parameter(FLAG, default=False)
 
     def _template(self) -> Any:
-        return requesting(GradientBoostingClassifier(**BOOSTING)) if self.estimator is None else self.estimator
+        """Return the estimator to copy, by default boosting."""
+        return with_requests(GradientBoostingClassifier(**BOOSTING)) if self.estimator is None else self.estimator
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
+        """Learn the classes, also of a prefit estimator, and return each row's class index."""
         if not self._is_prefit:
             return super()._learn_target(y)
         # The classes come from the fitted estimator, because calibration rows need not contain all of them.
@@ -435,17 +449,21 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         return index
 
     def _score(self) -> SetScore:
+        """Return the score of label sets with this model's conformity measure and penalty."""
         fitted = self._as_fitted()
         return SetScore(fitted.conformity, fitted.raps_penalty, fitted.raps_places)
 
     def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
-        return [self._held_out(responses, data.y, counted(data, held), held.group)]
+        """Return the scores of the held-out rows' true classes, in a list with one item."""
+        return [self._held_out(responses, data.y, effective_weights(data, held), held.group)]
 
     def _held_out(self, responses: Array, y: Array, weight: Array, group: NDArray[np.intp] | None) -> HeldOut:
+        """Return the scores of the true classes `y` of these responses, by class if `by_class` is set."""
         scores = self._score().of_labels(responses, y)
         return HeldOut(scores[:, None], weight, group, y.astype(np.intp) if self._as_fitted().by_class else None)
 
     def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+        """Return the scores of new rows with known classes, in a list with one item."""
         (responses,) = self._responses(X)
         return [self._held_out(responses, y, np.ones(len(y)), rows.group)]
 
@@ -489,6 +507,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         return calibrated_sets(self._parts[0], scores, self._conditions, rows, coverages)
 
     def _check_labels(self, arrays: Arrays) -> None:
+        """Raise ValueError if the restored calibration scores do not match the classes."""
         labels = [part.label for part in self._parts[0]]
         are_valid = [np.isin(label, np.arange(len(self.classes_))).all() for label in labels if label is not None]
         if any((label is not None) != self.by_class for label in labels) or not all(are_valid):

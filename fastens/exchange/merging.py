@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.folds import in_turns
+from fastens.boosting.folds import interleave_by_round
 from fastens.boosting.rounds import scaled_tree
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.exchange.foreign import HASHED
@@ -205,9 +205,9 @@ def _shares(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArr
 def _mean(ensembles: list[TreeEnsemble], shares: NDArray[np.float64]) -> TreeEnsemble:
     first, per_round = ensembles[0], ensembles[0].trees_per_round
     trees = [_scaled(each, share) for each, share in zip(ensembles, shares.tolist(), strict=True)]
-    outputs = in_turns([each.tree_output.tolist() for each in ensembles], per_round)
+    outputs = interleave_by_round([each.tree_output.tolist() for each in ensembles], per_round)
     baseline = shares @ np.stack([each.baseline for each in ensembles])
-    return type(first).from_trees(in_turns(trees, per_round), outputs, baseline, first.binning)
+    return type(first).from_trees(interleave_by_round(trees, per_round), outputs, baseline, first.binning)
 
 
 def _scaled(trees: TreeEnsemble, share: float) -> list[Tree]:

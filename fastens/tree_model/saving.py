@@ -550,7 +550,9 @@ def of_rounds(model: Any, chosen: slice) -> Any:
     kept = (rounds[:, None] * per_round + np.arange(per_round)).ravel()
     separate = trees.separate_trees()
     part = copy(model)
-    part._forget("_best_trees", "_calibration", "oob_improvement_", "oob_prediction_", "oob_decision_function_")
+    part._delete_attributes(
+        "_best_trees", "_calibration", "oob_improvement_", "oob_prediction_", "oob_decision_function_"
+    )
     part._ensemble = type(trees).from_trees(
         [separate[number] for number in kept.tolist()], trees.tree_output[kept], trees.baseline, trees.binning
     )
