@@ -66,7 +66,7 @@ from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_o
 from fastens.params.types import Callbacks, ColumnChoice, ColumnGroups, LearningRate, Metric, PerColumn, RandomState
 from fastens.rollback import keep_on_interrupt, keep_partial
 from fastens.table.training_data import WEIGHT_TYPE
-from fastens.tree_model.saving import BINS, of_rounds, tree_arrays, trees_among
+from fastens.tree_model.saving import BINS, slice_rounds, tree_arrays, trees_from_arrays
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -455,7 +455,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         n_rounds = rounds.best_round if n_rounds is None else n_rounds
         self._keep(rounds, n_rounds)
         self.n_estimators_, self.evals_result_ = n_rounds, rounds.evaluations()
-        self._delete_attributes(*_OUT_OF_BAG, "_best_trees")
+        self._delete(*_OUT_OF_BAG, "_best_trees")
         if is_partial:
             self._best_trees = rounds.best_trees()
 
@@ -464,13 +464,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._restored()
         self._ensemble = rounds.ensemble(n_rounds)
         self._send_unseen()
-        self._delete_attributes("_calibration")
+        self._delete("_calibration")
         self._learn_from_rounds(rounds, n_rounds)
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
         """Set a subclass's fitted attributes that depend on the first `n_rounds` rounds."""
 
-    def _delete_attributes(self, *names: str) -> None:
+    def _delete(self, *names: str) -> None:
         """Delete the named attributes, if they are set."""
         for name in names:
             self.__dict__.pop(name, None)
@@ -516,7 +516,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         True
         """
         model, data = refitted(self, (X, y, sample_weight, init_score), decay_rate)
-        model._delete_attributes("_best_trees", "_calibration")
+        model._delete("_best_trees", "_calibration")
         model._update_after_refit(data, decay_rate)
         return model
 
@@ -525,7 +525,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._check_fitted()
         if not isinstance(rounds, slice):
             raise TypeError(f"rounds must be a slice, such as model[:50]; got {rounds!r}.")
-        return of_rounds(self, rounds)
+        return slice_rounds(self, rounds)
 
     def _update_after_refit(self, data: TrainingData, decay: float) -> None:
         """Update a subclass's attributes that depend on the leaf values, from the rows of `refit_leaves`."""
@@ -555,7 +555,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """Set the recorded scores, the best trees of DART and the calibration from saved arrays."""
         self.evals_result_ = Evaluations.from_arrays(arrays)
         if any(name.startswith(_BEST) for name in arrays):
-            self._best_trees = trees_among(arrays, _BEST)
+            self._best_trees = trees_from_arrays(arrays, _BEST)
         if self._calibration_type is not None and any(name.startswith(CALIBRATION) for name in arrays):
             self._calibration = self._calibration_type.from_arrays(arrays, self._n_targets)
 

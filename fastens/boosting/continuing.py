@@ -32,7 +32,7 @@ from fastens.modelfile.storage import load_model
 from fastens.params.rules import real
 from fastens.table.parts import present_table
 from fastens.table.training_data import TrainingData
-from fastens.tree_model.saving import knowing_more
+from fastens.tree_model.saving import extend_categories
 from fastens.tree_model.tree_model import check_same_rules
 
 # Parameters that may differ when a fit is resumed, because they do not change the rounds before the checkpoint.
@@ -148,7 +148,7 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
     if model._encoder.categories != old.categories:
         for name in ("_ensemble", "_best_trees"):
             if getattr(earlier, name) is not None:
-                setattr(earlier, name, knowing_more(earlier, getattr(earlier, name), model._encoder))
+                setattr(earlier, name, extend_categories(earlier, getattr(earlier, name), model._encoder))
         earlier._encoder = model._encoder
     model._set_columns()
     X, data = present_table(X, data)

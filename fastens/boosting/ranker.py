@@ -560,7 +560,7 @@ class GradientBoostingRanker(BoostedTrees):
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
         """Set the position biases learned in the first `n_rounds` rounds."""
         biases = getattr(rounds.loss, "position_biases", ())[: n_rounds + 1]  # models averaged over folds have none
-        self._delete_attributes("_position_biases")
+        self._delete("_position_biases")
         if len(biases):
             self._position_biases = np.array(biases)
 

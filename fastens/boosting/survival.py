@@ -250,7 +250,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
         """Set the baseline hazard of a Cox model from the rows after `n_rounds` rounds."""
-        self._delete_attributes("event_times_", "cumulative_hazard_")
+        self._delete("event_times_", "cumulative_hazard_")
         if self.loss == "cox":
             rows = rounds.rows_after(n_rounds)
             gathered_rows = gathered(self._comm, [rows.y, rows.raw[0], rows.weight])

@@ -54,8 +54,8 @@ from fastens.forests.bags import (
     check_continued,
     check_no_bags_needed,
     check_seed,
-    draw_alike,
     draw_seed,
+    draws_match,
     n_drawn,
     plan_draws,
     rows_in_bags,
@@ -221,7 +221,7 @@ class BaseBagging(BaseOneEstimator):
             self._seed = draw_seed(self.random_state)
         draws, n_features = self._plan(data), self.n_features_in_
         n_wanted = count_of(self.max_features, n_features)
-        self._drawn_alike = not kept or (self._drawn_alike and (before is None or draw_alike(before.draws, draws)))
+        self._drawn_alike = not kept or (self._drawn_alike and (before is None or draws_match(before.draws, draws)))
         if not self._drawn_alike:
             check_no_bags_needed(self)
         self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)

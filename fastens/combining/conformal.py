@@ -234,7 +234,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             responses = without_last_digits(responses, train.y)
         forest = fit_error_forest(train, responses, draw_seed(self.random_state), self.n_jobs)
         if held_out is None:
-            errors = forest._measured().measured_conformity().errors
+            errors = forest._oob_results().measured_conformity().errors
         else:
             columns = local_quantiles(forest, held_out.X, member.respond(held_out.X))
             errors = _errors(columns, held_out, held)

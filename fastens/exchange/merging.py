@@ -19,8 +19,8 @@ from fastens.forests.base_forest import BaseForest
 from fastens.forests.random_splits import IsolationForest
 from fastens.modelfile.saving import plain_parameter
 from fastens.table.columns.numbers import numbers_in
-from fastens.tree_model.saving import on_one_binning
-from fastens.tree_model.tree_model import obeyed
+from fastens.tree_model.saving import recode_to_common_binning
+from fastens.tree_model.tree_model import column_constraints
 
 # Parameters of boosted models on which predictions depend, in addition to trees and classes.
 _OF_LOSS = ("loss", "quantile")
@@ -103,7 +103,7 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     encoder = first._encoder
     for model in fitted[1:]:
         encoder = encoder.joined(model._encoder.categories)
-    ensembles = on_one_binning(fitted, encoder)
+    ensembles = recode_to_common_binning(fitted, encoder)
     merged = _mean(ensembles, shares) if isinstance(first, BoostedTrees) else _all_trees(ensembles)
     return _estimator(first, merged, encoder)
 
@@ -150,7 +150,7 @@ def _check_alike(first: Any, model: Any, name: str) -> None:
     for what, (expected, other) in pairs.items():
         if expected != other:
             raise ValueError(f"{name} must have the same {what} as models[0], {expected!r}; got {other!r}.")
-    rules, others = obeyed(first), obeyed(model)
+    rules, others = column_constraints(first), column_constraints(model)
     if differing := [what for what in rules if rules[what] != others[what]]:
         what = differing[0]
         raise ValueError(
