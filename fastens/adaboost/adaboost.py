@@ -20,7 +20,7 @@ from fastens.adaboost.weak_learners import (
     VotingRun,
     check_weak,
     class_indices,
-    in_format,
+    match_sparse_format,
     models_to_arrays,
     restore_models,
     tree_values,
@@ -232,9 +232,9 @@ class AdaBoostClassifier(AdditiveVotes):
         self._check_fitted()
         return DrawnRows.samples_of(self)
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
         """Return the parameters of the weak classifiers, with criterion "gini" instead of "error"."""
-        parameters = super()._of_members() if self.estimator is None else self.estimator.get_params()
+        parameters = super()._member_parameters() if self.estimator is None else self.estimator.get_params()
         return parameters | ({"criterion": "gini"} if parameters["criterion"] == "error" else {})
 
     def __len__(self) -> int:
@@ -280,7 +280,7 @@ class AdaBoostClassifier(AdditiveVotes):
         if before is not None:
             check_same_rules(self)
         data = self._learn_data(X, y, sample_weight, validation_input.n_rows)
-        data = data if self.estimator is None else in_format(data, X)
+        data = data if self.estimator is None else match_sparse_format(data, X)
         n_earlier = self._n_rounds_to_keep(before)
         validation = validation_input.read(self)
         if validation is None and holds_out(self):

@@ -23,7 +23,7 @@ from fastens.adaboost.weak_learners import (
     content_order,
     draws_rows,
     fitted_copy,
-    in_format,
+    match_sparse_format,
     models_to_arrays,
     restore_models,
     weighted_importances,
@@ -187,7 +187,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self
         """
         data = self._learn_statistics(self._start_fit(X, y, sample_weight), 0)
-        data = data if self.estimator is None else in_format(data, X)
+        data = data if self.estimator is None else match_sparse_format(data, X)
         for name in ("_ensemble", "_models"):
             self.__dict__.pop(name, None)
         learner = self._learner(data)

@@ -584,7 +584,7 @@ class Estimators:
         return Weak(model, predicted, validation, None, np.arange(len(self._labels)), None)
 
 
-def in_format(data: TrainingData, X: Any) -> TrainingData:
+def match_sparse_format(data: TrainingData, X: Any) -> TrainingData:
     """Return the data with the rows as CSC if X was passed as CSC, which some estimators read faster than CSR."""
     return data._replace(X=data.X.tocsc()) if getattr(X, "format", None) == "csc" else data
 

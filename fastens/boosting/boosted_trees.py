@@ -447,19 +447,19 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
         rounds.run(None, end_of_time(self._stopping, start, is_last=True))
         self.n_estimators_ = rounds.n_rounds
-        self._keep(rounds, rounds.n_rounds)
+        self._keep_rounds(rounds, rounds.n_rounds)
 
     def _finish(self, rounds: Rounds, n_rounds: int | None = None) -> None:
         """Set the fitted attributes from the first `n_rounds` rounds, by default up to the best round."""
         is_partial = n_rounds is not None
         n_rounds = rounds.best_round if n_rounds is None else n_rounds
-        self._keep(rounds, n_rounds)
+        self._keep_rounds(rounds, n_rounds)
         self.n_estimators_, self.evals_result_ = n_rounds, rounds.evaluations()
         self._delete(*_OUT_OF_BAG, "_best_trees")
         if is_partial:
             self._best_trees = rounds.best_trees()
 
-    def _keep(self, rounds: Rounds, n_rounds: int) -> None:
+    def _keep_rounds(self, rounds: Rounds, n_rounds: int) -> None:
         """Keep the trees of the first rounds, and drop the row data that the loss holds."""
         self._restored()
         self._ensemble = rounds.ensemble(n_rounds)

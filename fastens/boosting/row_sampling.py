@@ -151,12 +151,12 @@ class RowSampler:
         """Return the sum of integer weights over all ranks."""
         return float(sum_ints(self._comm, int(weight.astype(np.int64).sum()))[0])
 
-    def _weighted_limit(self, values: Array, weight: Array, least: float) -> float:
-        """Return the largest limit for which values at or above it weigh at least `least`; infinity if it is 0."""
+    def _weighted_limit(self, values: Array, weight: Array, min_weight: float) -> float:
+        """Return the largest limit for which values at or above it weigh at least `min_weight`; infinity if it is 0."""
         total = self._total(weight)
-        if least <= 0 or total == 0:
+        if min_weight <= 0 or total == 0:
             return np.inf
-        needed = least * (1 - 1e-12)
+        needed = min_weight * (1 - 1e-12)
         if self._comm.size > 1:
             group = np.zeros(len(values), dtype=np.intp)
             quantile = np.array([min(np.ceil(needed), total)])

@@ -461,7 +461,7 @@ class BaseBagging(BaseOneEstimator):
             total += response
         return total / len(self._members)
 
-    def _spread(self, X: Any) -> Array:
+    def _member_std(self, X: Any) -> Array:
         """Return the standard deviation of the responses over the members or trees, (n_rows, n_outputs)."""
         X, forest = self._check_table(X), self._forest
         if forest is None:
@@ -722,7 +722,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
-        return self._spread(X)
+        return self._member_std(X)
 
 
 @with_parameters
@@ -809,4 +809,4 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, with the shape of `predict`."""
-        return self._squeeze_targets(self._spread(X))
+        return self._squeeze_targets(self._member_std(X))

@@ -204,7 +204,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
                 f"quantiles; got {self.method!r}."
             )
 
-    def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
+    def _fit_calibrated(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> None:
         """Fit and calibrate with widths that vary by row if the method and the data allow it, else as the base."""
         self._error_forest = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
@@ -214,16 +214,16 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         is_local &= data.y.ndim == 1 and not self._is_out_of_bag
         # Widths that vary by row would violate the monotone constraints.
         is_local &= not _is_monotone(self._template())
-        if not (is_local and self._fit_local(data, rows, held)):
-            super()._fit_calibrated(data, rows, held)
+        if not (is_local and self._fit_local(data, rows, conditions)):
+            super()._fit_calibrated(data, rows, conditions)
 
-    def _fit_local(self, data: MemberData, rows: GivenRows, held: RowConditions) -> bool:
+    def _fit_local(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> bool:
         """Fit the estimator on folds, and a forest on the errors; return False if predictions have several columns."""
         train, folds = self._calibration_folds(replace(data, narrows=is_all_ours(self._template())), rows)
         held_out = None
         if self.cv is None:
             ((chosen, others),) = folds
-            held_out, train, held = train.take(others), train.take(chosen), held.take(others)
+            held_out, train, conditions = train.take(others), train.take(chosen), conditions.take(others)
             folds = content_folds(train)
             if not folds:
                 return False
@@ -237,17 +237,17 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             errors = forest._oob_results().measured_conformity().errors
         else:
             columns = local_quantiles(forest, held_out.X, member.respond(held_out.X))
-            errors = _errors(columns, held_out, held)
+            errors = _errors(columns, held_out, conditions)
         self._parts, self._member, self._error_forest = [[errors]], member, forest
         return True
 
-    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, conditions: RowConditions) -> list[HeldOut]:
         """Return the scaled errors of held-out rows for each target."""
         targets = data.y.reshape(data.n_rows, -1).T
         columns = _by_target(responses, len(targets))
         scales = _deviations(model, columns)
         pairs = zip(columns, targets, scales, strict=True)
-        return [_errors(predicted, replace(data, y=y), held, scale) for predicted, y, scale in pairs]
+        return [_errors(predicted, replace(data, y=y), conditions, scale) for predicted, y, scale in pairs]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the prediction, or the quantile nearest to 0.5, of each row, averaged over the folds' models.
@@ -321,7 +321,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         pairs = zip(zip(*predicted, strict=True), zip(*scales, strict=True), strict=True)
         return [FoldQuantiles(of_folds, scale, levels_of(models[0])) for of_folds, scale in pairs]
 
-    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+    def _new_scores(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
         """Return the scaled errors of new rows with known targets, one `HeldOut` for each target."""
         targets = y.reshape(len(y), -1).T
         pairs = zip(self._quantiles(X), targets, strict=True)
@@ -373,10 +373,10 @@ def _deviations(model: Any, columns: list[Array]) -> list[Array]:
     return [each.deviation(predicted) for each, predicted in zip(losses_of_targets(loss), columns, strict=True)]
 
 
-def _errors(predicted: Array, data: MemberData, held: RowConditions, scale: Array | None = None) -> HeldOut:
+def _errors(predicted: Array, data: MemberData, conditions: RowConditions, scale: Array | None = None) -> HeldOut:
     """Return the signed errors of held-out rows, divided by `scale`, with their weights and groups."""
     scale = np.ones(data.n_rows) if scale is None else scale
-    return HeldOut.errors(predicted, data.y, scale, effective_weights(data, held), group=held.group)
+    return HeldOut.errors(predicted, data.y, scale, effective_weights(data, conditions), group=conditions.group)
 
 
 @with_parameters
@@ -453,16 +453,16 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         fitted = self._as_fitted()
         return SetScore(fitted.conformity, fitted.raps_penalty, fitted.raps_places)
 
-    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, conditions: RowConditions) -> list[HeldOut]:
         """Return the scores of the held-out rows' true classes, in a list with one item."""
-        return [self._held_out(responses, data.y, effective_weights(data, held), held.group)]
+        return [self._held_out(responses, data.y, effective_weights(data, conditions), conditions.group)]
 
     def _held_out(self, responses: Array, y: Array, weight: Array, group: NDArray[np.intp] | None) -> HeldOut:
         """Return the scores of the true classes `y` of these responses, by class if `by_class` is set."""
         scores = self._score().of_labels(responses, y)
         return HeldOut(scores[:, None], weight, group, y.astype(np.intp) if self._as_fitted().by_class else None)
 
-    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+    def _new_scores(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
         """Return the scores of new rows with known classes, in a list with one item."""
         (responses,) = self._responses(X)
         return [self._held_out(responses, y, np.ones(len(y)), rows.group)]

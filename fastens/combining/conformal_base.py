@@ -137,12 +137,12 @@ class BaseConformal(BaseOneEstimator):
         fit_arguments = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         self.__dict__.pop(self._learned, None)
         data, rows = self._start_members(X, y, fit_arguments)
-        self._conditions, held = Conditions.learn(X, rows.n_given, group, likelihood_ratio)
+        self._conditions, conditions = Conditions.learn(X, rows.n_given, group, likelihood_ratio)
         self._adapted: dict[float, list[float]] = {}
-        self._fit_calibrated(data, rows, held.take(rows.rows))
+        self._fit_calibrated(data, rows, conditions.take(rows.rows))
         return self
 
-    def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
+    def _fit_calibrated(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> None:
         """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
         if self._is_out_of_bag:
             member, responses, predicted_rows = self._fit_bags(data)
@@ -151,7 +151,7 @@ class BaseConformal(BaseOneEstimator):
             data, folds = self._calibration_folds(data, rows)
             member, responses = self._fit_copies(data, folds)
         of_folds = [
-            self._calibrate(model, responses[test], data.take(test), held.take(test))
+            self._calibrate(model, responses[test], data.take(test), conditions.take(test))
             for model, (_, test) in zip(member.models, folds, strict=True)
         ]
         self._parts = list(map(list, zip(*of_folds, strict=True)))  # for each target, its held-out rows in each fold
@@ -251,7 +251,7 @@ class BaseConformal(BaseOneEstimator):
 
         return GroupShuffleSplit() if self.cv is None else self.cv
 
-    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, conditions: RowConditions) -> list[HeldOut]:
         """Return the nonconformity scores of held-out rows, one `HeldOut` for each target."""
         raise NotImplementedError
 
@@ -319,7 +319,7 @@ class BaseConformal(BaseOneEstimator):
             raise ValueError(
                 "group must contain only groups that were present in fit; got a new group. Fit again to add groups."
             )
-        updated, new = copy(self), self._new_rows(table, target, rows)
+        updated, new = copy(self), self._new_scores(table, target, rows)
         updated._adapted = self._adapted | {
             each: [
                 adapted_coverage(
@@ -348,7 +348,7 @@ class BaseConformal(BaseOneEstimator):
                 "calibration rows in order of time."
             )
 
-    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+    def _new_scores(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
         """Return the nonconformity scores of new rows with known targets, one `HeldOut` for each target."""
         raise NotImplementedError
 
@@ -445,6 +445,6 @@ def mean_response(responses: Sequence[Array]) -> Array:
     return added(responses) / len(responses)
 
 
-def effective_weights(data: MemberData, held: RowConditions) -> Array:
+def effective_weights(data: MemberData, conditions: RowConditions) -> Array:
     """Return the weight of each held-out row, times its likelihood ratio."""
-    return data.weight if held.ratio is None else data.weight * held.ratio
+    return data.weight if conditions.ratio is None else data.weight * conditions.ratio

@@ -416,7 +416,7 @@ def make_folds(cv: Any, data: MemberData, rows: GivenRows, n_content: int = N_FO
     if isinstance(cv, PredefinedSplit):
         cv = list(cv.split())
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
-        folds = _given_folds(cv, data, rows)
+        folds = _passed_folds(cv, data, rows)
     else:
         if data.groups is None:
             numbers = as_numbers(data.X)
@@ -463,7 +463,7 @@ def folds_by_number(fold: NDArray[Any]) -> list[Fold]:
     return folds if len(folds) > 1 else []
 
 
-def _given_folds(cv: Iterable[Any], data: MemberData, rows: GivenRows) -> list[Fold]:
+def _passed_folds(cv: Iterable[Any], data: MemberData, rows: GivenRows) -> list[Fold]:
     """Return folds given as row indices or masks, without the rows of zero weight."""
     new_index = np.full(rows.n_given, -1)
     new_index[rows.rows] = np.arange(data.n_rows)

@@ -194,7 +194,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                 self._fit_again(specs, data, members, seconds, end)
         else:
             members = self._prefit_members(specs, data) if self.prefit else self._fit_level(specs, data, [])[0]
-            self.weights_ = self._given_weights(specs)
+            self.weights_ = self._passed_weights(specs)
         self._members = members
 
     def _fit_in_time(
@@ -265,7 +265,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         """Return the responses, (n_members, n_rows, n_outputs), and targets that weights are learned from."""
         raise NotImplementedError
 
-    def _given_weights(self, specs: list[MemberSpec]) -> Array:
+    def _passed_weights(self, specs: list[MemberSpec]) -> Array:
         """Return the weights as an array, (n_members,) or (n_members, n_classes)."""
         names = [spec.name for spec in specs]
         if self.weights is None:
@@ -320,7 +320,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         pairs = zip(self._members, self._member_weights().tolist(), strict=True)
         return [part for member, weight in pairs if weight for part in member.parts(weight)], 0.0
 
-    def _spread(self, responses: Array) -> Array:
+    def _member_std(self, responses: Array) -> Array:
         """Return the weighted standard deviation of the responses over the members, (n_samples, n_outputs)."""
         weights = self._member_weights()[:, None, None]
         mean = added(responses * weights)
@@ -500,7 +500,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
 
     def predict_std(self, X: ArrayLike) -> Array | list[Array]:
         """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
-        return self._by_target([self._spread(part) for part in split_targets(self._responses(X), self.classes_)])
+        return self._by_target([self._member_std(part) for part in split_targets(self._responses(X), self.classes_)])
 
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array | list[Array]:
         """Return the range of the members' probabilities, shape (n_samples, n_classes, 2).
@@ -594,7 +594,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, in the shape of `predict`."""
-        return self._squeeze_targets(self._spread(self._responses(X)))
+        return self._squeeze_targets(self._member_std(self._responses(X)))
 
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
         """Return the range of the members' predictions, shape (n_samples, 2) or (n_samples, n_targets, 2).

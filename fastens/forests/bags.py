@@ -209,14 +209,14 @@ class Bags:
         return np.unique(chosen).astype(np.int32)
 
 
-class OwnRows(NamedTuple):
+class LocalRows(NamedTuple):
     """Range of one rank's rows among the rows of all ranks, and their total number."""
 
     rows: slice
     n_all: int
 
     @classmethod
-    def of(cls, comm: Comm, n_rows: int) -> OwnRows | None:
+    def of(cls, comm: Comm, n_rows: int) -> LocalRows | None:
         """Return the range of this rank's `n_rows` rows, or None if there is only one rank."""
         if comm.size == 1:
             return None
@@ -235,11 +235,11 @@ class Samples(Sequence[TreeSample]):
     """Samples that trees `first` to `last` - 1 are grown on, each of which is drawn when it is accessed.
 
     `weight` holds the weights of all rows. If rows are drawn, it is None or a function from counts to weights. If
-    `rank_rows` is not None, samples are restricted to the rows of one rank.
+    `local` is not None, samples are restricted to the rows of one rank.
     """
 
-    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int, rank_rows: OwnRows | None = None) -> None:
-        self._bags, self._weight, self._first, self._rank_rows = bags, weight, first, rank_rows
+    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int, local: LocalRows | None = None) -> None:
+        self._bags, self._weight, self._first, self._rank_rows = bags, weight, first, local
         self._seeds = stream_seeds(bags.seed, first, last, GROWING).tolist()
         self._draws = stream_seeds(bags.seed, first, last, DRAWING)
 

@@ -24,7 +24,7 @@ from fastens.engine.trees.trees import MeasuredTree, Tree, TreeEnsemble, TreeSto
 from fastens.forests.bags import (
     NOT_ALIKE,
     Bags,
-    OwnRows,
+    LocalRows,
     Reweight,
     Samples,
     Strata,
@@ -212,7 +212,7 @@ class BaseForest(TreeParameters, TreeModel):
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), all_rows.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
         rules = forest_parameters(self, n_rows, Samples(bags, weight, 0, 1).total_weight(n_rows), in_random_order=True)
-        target, local_rows = self._targets.growth_target(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
+        target, local_rows = self._targets.growth_target(here.y, here.comm), LocalRows.of(here.comm, len(here.y))
         grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators, local_rows)
         finish: Callable[[int, Tree], Tree] = lambda number, tree: tree  # noqa: E731
@@ -235,12 +235,12 @@ class BaseForest(TreeParameters, TreeModel):
     def _compares_weights(self) -> bool:  # type: ignore[override]
         return self._is_averaged and not self.bootstrap  # drawn rows count as one row each, whatever their weights
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
         """Return the parameters of the individual trees, which have no out-of-bag rows to average by."""
         # A single tree has no out-of-bag rows.
         is_same = self._is_averaged and self._options("averaging").evidence != OUT_OF_BAG
         averaging = POSTERIOR if isinstance(self.averaging, str) else self.averaging
-        return super()._of_members() | {"averaging": averaging if is_same else None}
+        return super()._member_parameters() | {"averaging": averaging if is_same else None}
 
     def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
         """Return the averager of the new trees over their prunings, or None if the forest does not average."""

@@ -92,10 +92,10 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
         return bool(self.bootstrap) and (by_bag or not FLAG.holds(self.bootstrap))
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
         """Return the parameters of the individual trees, whose class weights apply to the bags."""
         # With bootstrap, the bag already reflects the class weights, so a single tree must not apply them again.
-        parameters = super()._of_members()
+        parameters = super()._member_parameters()
         if isinstance(self.class_weight, str):
             parameters["class_weight"] = "balanced"
         return parameters | ({"class_weight": None} if self.bootstrap and not self._weighs_bags() else {})

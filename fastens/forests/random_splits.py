@@ -24,7 +24,7 @@ from fastens.engine.rows.sampling import Bootstrap, Subsample, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import depths
 from fastens.engine.trees.trees import TreeEnsemble, TreeStore
-from fastens.forests.bags import Bags, OwnRows, Samples, check_continued, check_seed, draw_seed, n_drawn
+from fastens.forests.bags import Bags, LocalRows, Samples, check_continued, check_seed, draw_seed, n_drawn
 from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, NUMBER_OF_FEATURES, row_count
 from fastens.forests.tree import Members
 from fastens.modelfile.saving import Saved, SavedParts, attributes
@@ -97,7 +97,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         if continues:
             store.keep(self._ensemble)
         hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
-        local_rows, (all_hashes, all_weights) = OwnRows.of(comm, len(hashes)), gathered(comm, [hashes, weight])
+        local_rows, (all_hashes, all_weights) = LocalRows.of(comm, len(hashes)), gathered(comm, [hashes, weight])
         bags = self._bags(self._seed, all_hashes, all_weights)
         row_weights = all_weights if bags.draws is None else None
         samples = Samples(bags, row_weights, store.n_trees, self.n_estimators, local_rows)
@@ -123,7 +123,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         """Return the growth limits for a number of rows and their total weight."""
         raise NotImplementedError
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
         """Return the parameters of the individual trees."""
         return self._every_parameter() | {"splitter": "random", "max_features": 1}
 
@@ -264,9 +264,9 @@ class IsolationForest(OutlierMixin, RandomSplits):
             criterion="squared_error", max_depth=self._max_depth(), features_per_split=1, random_thresholds=True
         )
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
         """Return the parameters of the individual trees, with the maximum depth."""
-        return super()._of_members() | {"max_depth": self._max_depth()}
+        return super()._member_parameters() | {"max_depth": self._max_depth()}
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **more: Any) -> NDArray[np.int64]:
         """Fit the model and predict which training rows are outliers.

@@ -23,7 +23,7 @@ from fastens.engine.threads import cached_property, resolve_n_jobs
 from fastens.engine.trees.contributions import decision_path
 from fastens.engine.trees.leaf_values import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
-from fastens.forests.bags import GROWING, OwnRows, growth_seed
+from fastens.forests.bags import GROWING, LocalRows, growth_seed
 from fastens.forests.parameters import (
     CLASS_CRITERION,
     NUMBER_CRITERION,
@@ -506,7 +506,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         kinds, comm = self._is_categorical, data.comm
         binning, matrix = learned_and_binned(data.X, data.sample_weight, bins_of_features(self), kinds, n_threads, comm)
         all_rows = data.of_all_ranks()
-        weight, local_rows = self._growing_weight(data, all_rows), OwnRows.of(comm, len(data.y))
+        weight, local_rows = self._growing_weight(data, all_rows), LocalRows.of(comm, len(data.y))
         n_rows = all_rows.n_rows if weight is None else int(np.count_nonzero(weight))
         total = float(n_rows if weight is None else weight.sum())
         rules = forest_parameters(self, n_rows, total, in_random_order=breaks_ties_at_random(self))
@@ -773,7 +773,7 @@ class Members(Sequence[Any]):
 def template(model: Any) -> Any:
     """Return an unfitted decision tree with the parameters of a forest's trees."""
     kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
-    parameters = model._as_fitted()._of_members()
+    parameters = model._as_fitted()._member_parameters()
     return kind(**{name: parameters[name] for name in kind().get_params() if name in parameters})
 
 

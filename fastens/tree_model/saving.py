@@ -175,7 +175,7 @@ class SavedEnsemble:
     def _restored(self) -> None:
         """Set attributes that derive from the other fitted attributes, after loading or slicing."""
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
         """Return the parameters of the individual trees by name."""
         return self._every_parameter() | {"splitter": "random" if self._has_random_thresholds else "best"}
 
