@@ -105,7 +105,7 @@ class RoundWatch:
 
 
 def end_of_time(stopping: EarlyStopping, start: float, *, is_last: bool = False) -> float:
-    """Return the value of `time.monotonic` from which rounds do not start; `is_last` marks training on all rows."""
+    """Return the `time.monotonic` after which no round starts; `is_last` is True for the fit to all rows."""
     if stopping.time_limit is None:
         return math.inf
     return start + stopping.time_limit * (_SHARE_BEFORE_REFIT if stopping.refit and not is_last else 1.0)
@@ -223,7 +223,7 @@ class FoldedRounds(NamedTuple):
         return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
 
     def rows_after(self, n_rounds: int) -> ScoredRows:
-        """Return all rows with the raw predictions of the mean model."""
+        """Return all rows with the raw predictions of the mean model of `n_rounds` rounds."""
         data, n_threads = self.data, self.parts[0].rules.n_threads
         raw = np.ascontiguousarray(raw_of_rows(self.ensemble(n_rounds), data.X, n_threads).T)
         return ScoredRows(data.y, data.sample_weight, raw if data.offset is None else raw + data.offset)

@@ -45,7 +45,7 @@ _LARGEST_SLOPE = 1e30
 
 
 def growth_parameters(model: Any) -> GrowthParameters:
-    """Return the growth parameters, with column constraints translated from columns of X to columns of the trees."""
+    """Return the parameters of tree growth, with column constraints translated to the columns of the trees."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of), up=True)
     growth, categories = model._options("growth").get_params(), model._options("categories")
     of_same_name = {each.name: growth[each.name] for each in fields(GrowthParameters) if each.name in growth}
@@ -95,7 +95,7 @@ def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
 
 
 def _split_penalty(model: Any) -> float:
-    """Return the minimum gain of a split in units of the noise; 0 if the loss does not measure noise."""
+    """Return the pruning penalty of a split, in units of the gradients' dispersion; 0 if the loss measures none."""
     if model.split_penalty is not None:
         return model.split_penalty
     return SPLIT_PENALTY if model._loss.measures_noise else 0.0
@@ -111,7 +111,7 @@ def min_leaf_rows(model: Any) -> int:
 
 
 def _prunes_by_noise(model: Any) -> bool:
-    """Return True if the growth of trees measures the noise of the targets."""
+    """Return True if trees are pruned by the estimated noise of the targets, which some losses do not measure."""
     return model._loss.measures_noise and not model.linear_leaves
 
 
@@ -132,7 +132,7 @@ def _continues_single_output_trees(model: Any) -> bool:
 
 
 def boosting_parameters(model: Any, seed: int, n_threads: int) -> BoostingParameters:
-    """Return the checked parameters of the boosting rounds, without the parameters of tree growth."""
+    """Return the parameters of the boosting rounds, without the parameters of tree growth."""
     linear = model._options("linear_leaves")
     return BoostingParameters(
         n_rounds=model.n_estimators,

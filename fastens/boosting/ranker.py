@@ -65,11 +65,11 @@ class RelevanceLabels:
         documents = np.ones(n_rows) if self.documents is None else self.documents
         if not documents.all():
             relevance = np.where(documents > 0, relevance, 0)  # rows of weight 0 may have any relevance
-        query = self.number_of_all(n_rows, comm)
+        query = self.global_query(n_rows, comm)
         columns = [_checked_relevance(relevance), query, documents]
         return np.column_stack(columns if self.position is None else [*columns, _positions(self.position, documents)])
 
-    def number_of_all(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
+    def global_query(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
         """Return the global index of each row's query; raise ValueError if two ranks share a query."""
         query = self.query(n_rows)
         if comm.size == 1:
@@ -196,7 +196,7 @@ def row_weights(
     documents = labels.documents
     if query_weight is None:
         return documents
-    query_weights, query = unmasked(query_weight, "query_weight"), labels.number_of_all(n_rows, comm)
+    query_weights, query = unmasked(query_weight, "query_weight"), labels.global_query(n_rows, comm)
     n_queries = 1 + int(max_floats(comm, float(query.max(initial=-1)))[0])
     if query_weights.shape != (n_queries,):
         raise ValueError(

@@ -105,7 +105,7 @@ class Round(NamedTuple):
 
 
 def on_grid(values: Array, grid: float | None) -> Array:
-    """Round values to multiples of `grid`; return them unchanged if it is None."""
+    """Return the values rounded to multiples of `grid`, or unchanged if it is None."""
     return values if grid is None else np.rint(values / grid) * grid
 
 
@@ -277,7 +277,7 @@ class LinearModels(OutputTrees):
         return CodeTable(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> CodeTable:
-        """Return a table of other rows from their bin codes and feature values."""
+        """Return the table of rows other than the training rows, from their bin codes and feature values."""
         return CodeTable(codes, as_array(X), pages_held(codes, X))
 
     def _finish_leaves(self, tree: Tree, current: Round, index: int, derivatives: tuple[Gradients, Gradients]) -> Tree:

@@ -86,7 +86,7 @@ class RowSampler:
         self._weight = np.maximum(whole_weights(weight, len(hashes), comm), 1).astype(np.float64)
 
     def draw(self, index: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
-        """Draw the rows of round `index` from its gradients and hessians, both (n_outputs, n_rows)."""
+        """Return the rows drawn for round `index`, from its gradients and hessians, both (n_outputs, n_rows)."""
         draws, options = self._draws(index), self._rules.options
         if isinstance(options, Goss):
             return self._goss(options, draws, gradients, hessians)

@@ -38,7 +38,7 @@ from fastens.combining.responses import (
     drawn_seeds,
     ensemble_request,
     is_all_ours,
-    knows_labels,
+    is_fitted_on_labels,
     resolve_method,
     run_tasks,
     seconds_since,
@@ -356,7 +356,7 @@ class BaseBagging(BaseOneEstimator):
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
         if self.verbose:
             announce(f"[{type(self).__name__}] member {number + 1} of {self.n_estimators}: {seconds_since(began)}")
-        return replace(spec, name=str(number)).fitted([fitted], data.classes, knows_labels(fitted))
+        return replace(spec, name=str(number)).fitted([fitted], data.classes, is_fitted_on_labels(fitted))
 
     def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
         """Return the rows of bag `number`, weighted by their counts of draws or repeated as often as drawn."""

@@ -87,7 +87,7 @@ def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int 
 
 
 def without_last_digits(predicted: Array, y: Array) -> Array:
-    """Round predictions, (n_rows, 1), to a billionth of the largest error.
+    """Return the predictions, (n_rows, 1), rounded to a billionth of the largest error.
 
     The last digits of other libraries' predictions depend on copies of rows and on the memory layout of the table, and
     the bags of a forest depend on every digit.
@@ -205,7 +205,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             )
 
     def _fit_calibrated(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> None:
-        """Fit and calibrate with widths that vary by row if the method and the data allow it, else as the base."""
+        """Fit and calibrate with widths that vary by row if the data allow it, otherwise as the base class does."""
         self._error_forest = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
         # Rows of a group have similar errors, so out-of-bag rows would leak the errors of rows in the bag. Out-of-bag

@@ -24,7 +24,7 @@ from fastens.combining.responses import (
     Task,
     class_response,
     is_all_ours,
-    knows_labels,
+    is_fitted_on_labels,
     label_indices,
     metadata_of_rows,
     names_of_weight_types,
@@ -166,7 +166,7 @@ class ExplainedRows(NamedTuple):
 
 
 def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: ExplainedRows) -> Any:
-    """Return the explanation of a constant plus weighted parts: numbers, or class probabilities."""
+    """Return the explanation of the ensemble `owner`, whose prediction is a constant plus weighted parts."""
     FLAG.check("interactions", rows.pairs)
     n_rows, n_outputs = rows.X.shape[0], len(owner.classes_) if is_classifier(owner) else 1
     base = np.full((n_rows, n_outputs), constant)
@@ -210,7 +210,7 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Explai
 
 
 def _explained(part: Part, rows: ExplainedRows) -> Any:
-    """Return the explanation of a model's prediction, rather than of its raw prediction before the link."""
+    """Return the explanation of a part's prediction, rather than of its raw prediction before the link."""
     model = part.model
     is_known = is_all_ours(model, METHODS) or not is_all_ours(model, ["explain"])
     if not hasattr(model, "explain") or not is_known:
@@ -257,7 +257,7 @@ class GivenRows(NamedTuple):
     n_given: int
 
     def scatter(self, values: Array) -> Array:
-        """Return the values at their positions among all rows passed to `fit`, NaN elsewhere."""
+        """Return an array with these values at the rows' positions among all rows passed to `fit`, NaN elsewhere."""
         if len(self.rows) == self.n_given:
             return values
         out = np.full((self.n_given, values.shape[1]), np.nan)
@@ -337,7 +337,7 @@ class MemberData:
         """Return the target for a member: labels if it is fitted on labels, otherwise class indices."""
         if self.classes is None:
             return self.y
-        return labels_of(self.y, self.classes) if knows_labels(member) else self.y.astype(np.intp)
+        return labels_of(self.y, self.classes) if is_fitted_on_labels(member) else self.y.astype(np.intp)
 
 
 @dataclass
@@ -398,7 +398,7 @@ class FittedMember:
 
 
 def make_folds(cv: Any, data: MemberData, rows: GivenRows, n_content: int = N_FOLDS) -> list[Fold]:
-    """Return training and test rows of each fold, from any scikit-learn splitter.
+    """Return the training and test row indices of each fold, from any scikit-learn splitter.
 
     `n_content` is the number of folds that are drawn by content. Row indices, and the fold index of each row, refer to
     the rows as passed to `fit`; rows of zero weight are removed from the folds.
@@ -449,7 +449,7 @@ def content_folds(data: MemberData, n_folds: int) -> list[Fold]:
 
 
 def group_folds(data: MemberData, n_folds: int) -> list[Fold]:
-    """Return folds of whole groups; empty if there is one group."""
+    """Return `n_folds` folds that keep each group together; empty if there is one group."""
     from sklearn.model_selection import GroupKFold
 
     n_folds = min(n_folds, len(np.unique(data.groups)))
@@ -464,7 +464,7 @@ def folds_by_number(fold: NDArray[Any]) -> list[Fold]:
 
 
 def _passed_folds(cv: Iterable[Any], data: MemberData, rows: GivenRows) -> list[Fold]:
-    """Return folds given as row indices or masks, without the rows of zero weight."""
+    """Return the folds of passed row indices or masks, without the rows of zero weight."""
     new_index = np.full(rows.n_given, -1)
     new_index[rows.rows] = np.arange(data.n_rows)
     parts = [split_of_rows("cv", fold, rows.n_given) for fold in cv]
@@ -651,7 +651,7 @@ def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
     """Return the member with its fitted models, and with the classes that it was fitted on."""
-    return spec.fitted(models, data.classes, uses_labels=knows_labels(spec.estimator))
+    return spec.fitted(models, data.classes, uses_labels=is_fitted_on_labels(spec.estimator))
 
 
 def _absent_classes(part: MemberData) -> list[Any]:
@@ -714,7 +714,7 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
             arguments["groups"] = data.groups
     if data.validation is not None and (stops_early if data.routed is None else {"X_val", "y_val"} <= {*arguments}):
         X_val, y_val = data.validation
-        if not knows_labels(member) and data.classes is not None:
+        if not is_fitted_on_labels(member) and data.classes is not None:
             y_val = class_indices(data.classes, y_val)
         arguments |= {"X_val": take_columns(X_val, spec.columns), "y_val": y_val}
     return arguments

@@ -256,15 +256,15 @@ def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool
     )
 
 
-def knows_labels(member: Any) -> bool:
+def is_fitted_on_labels(member: Any) -> bool:
     """Return True if a classifier is fitted on labels instead of class indices.
 
     This applies to fastens classifiers, frozen models and classifiers with parameters that refer to labels.
     """
-    return isinstance(member, BaseFastens) or _is_frozen(member) or _names_labels(member)
+    return isinstance(member, BaseFastens) or _is_frozen(member) or _refers_to_labels(member)
 
 
-def _names_labels(member: Any) -> bool:
+def _refers_to_labels(member: Any) -> bool:
     """Return True if a parameter of a classifier, of a wrapped estimator or of a search grid refers to labels."""
     parameters = member.get_params() if hasattr(member, "get_params") else {}
     return any(_is_by_label(name.rpartition("__")[2], value) for name, value in parameters.items())
@@ -303,7 +303,7 @@ def weight_name(member: Any) -> str | None:
         step, last = member.steps[-1]
         last_weight_name = weight_name(last)
         return None if last_weight_name is None else f"{step}__{last_weight_name}"
-    if not _passes_on(member):
+    if not _accepts_any_argument(member):
         return None
     if isinstance(getattr(member, "estimators", None), list | tuple):  # scikit-learn's voting and stacking
         return WEIGHT
@@ -311,7 +311,7 @@ def weight_name(member: Any) -> str | None:
     return None if wrapped is None else weight_name(wrapped)
 
 
-def _passes_on(member: Any) -> bool:
+def _accepts_any_argument(member: Any) -> bool:
     """Return True if `fit` accepts arbitrary keyword arguments, as scikit-learn's searches and other wrappers do."""
     return any(each.kind is Parameter.VAR_KEYWORD for each in signature(member.fit).parameters.values())
 

@@ -150,7 +150,7 @@ class LogisticStacker(BaseClassifier, _Columns):
 
         data = self._start_fit(X, y, sample_weight)
         columns, weight = self._dense(data.X), _weights_for_penalties(data.sample_weight)
-        self.is_of_members_ = _is_of_members(columns, len(self.classes_))
+        self.is_of_members_ = _has_member_probabilities(columns, len(self.classes_))
         Z = self._learn_columns(columns, weight)
         if self.is_of_members_:
             self.coef_, self.intercept_ = _pool(Z, data.y.astype(np.intp), weight, self.C)
@@ -189,7 +189,7 @@ def _weights_for_penalties(weight: Array | None) -> Array | None:
     return None if weight is None else weight / weight_unit(weight)
 
 
-def _is_of_members(X: Array, n_classes: int) -> bool:
+def _has_member_probabilities(X: Array, n_classes: int) -> bool:
     """Return True if the columns are the probabilities of all classes, member by member."""
     if n_classes < 3 or X.shape[1] % n_classes:
         return False

@@ -59,7 +59,7 @@ from fastens.combining.responses import (
     added,
     check_kind,
     class_response,
-    knows_labels,
+    is_fitted_on_labels,
     label_indices,
     number_response,
     routing_enabled,
@@ -552,7 +552,7 @@ class StackingClassifier(BaseClassifier, BaseStacking):
 
     def _final_labels(self) -> Any:
         """Return the classes as the final estimator has them: labels, or class indices."""
-        if knows_labels(self.final_estimator_):
+        if is_fitted_on_labels(self.final_estimator_):
             return self.classes_
         if isinstance(self.classes_, list):
             return [np.arange(len(target_classes)) for target_classes in self.classes_]

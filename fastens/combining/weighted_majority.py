@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from fastens.base import BaseClassifier
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, MemberSpec, rows_with_responses
 from fastens.combining.member_weights import margin_weights
-from fastens.combining.responses import CV, RULES, joined_labels, knows_labels, labels_of_members, with_ties
+from fastens.combining.responses import CV, RULES, is_fitted_on_labels, joined_labels, labels_of_members, with_ties
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.grow.growth import weight_unit
@@ -322,7 +322,7 @@ def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
     """Return a member trained on its first batch by `partial_fit`, with all classes declared."""
     assert data.classes is not None
     model = clone(spec.estimator)
-    uses_labels = knows_labels(model)
+    uses_labels = is_fitted_on_labels(model)
     classes = data.classes if uses_labels else np.arange(len(data.classes))
     return _train_on_batch(spec.fitted([model], data.classes, uses_labels), model, data, classes=classes)
 

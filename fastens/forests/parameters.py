@@ -223,7 +223,7 @@ Array = NDArray[np.float64]
 def node_impurities(
     tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array | None, criterion: str
 ) -> Array:
-    """Return the impurity of each node, (n_nodes,), averaged over the targets; `leaf` has each row's leaf."""
+    """Return the impurity of each node, (n_nodes,), averaged over targets; `leaf` is each row's leaf index."""
     weight = np.ones(len(y)) if weight is None else weight
     of_targets = (
         _absolute_impurities(tree, leaf, target, weight, tree.value[:, target_index].astype(np.float64))
@@ -235,7 +235,7 @@ def node_impurities(
 
 
 def _absolute_impurities(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, value: Array) -> Array:
-    """Return each node's mean absolute difference from its value, (n_nodes,); `leaf` has each row's leaf."""
+    """Return each node's mean absolute difference from its value, (n_nodes,); `leaf` is each row's leaf index."""
     parent, n_nodes = parents(tree), len(value)
     node = leaf.astype(np.intp)
     loss, total = np.zeros((2, n_nodes))

@@ -353,7 +353,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
 
 def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
-    """Return the threshold below which a given share of the scores lies.
+    """Return the threshold below which a fraction `share` of the scores lies.
 
     At most one row more than this fraction is below the threshold. If ties would exceed it, the tied rows are above.
     """

@@ -494,7 +494,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         self._measure(data)
 
     def _measure(self, data: TrainingData) -> None:
-        """Store statistics of the training rows that cannot be derived from the node values."""
+        """Store statistics of the training rows that do not follow from the node values; subclasses override it."""
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, AnyMatrix, TrainingData]:
         """Return the unpruned tree and the binning, matrix and data that it was grown on."""
