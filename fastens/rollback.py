@@ -46,27 +46,23 @@ def restore_on_error(model: Any, *, fits: bool = False) -> Iterator[None]:
     parameters. Raises RuntimeError if another thread is fitting the model.
     """
     with _alone(model):
-        yield from _restoring(model, fits)
-
-
-def _restoring(model: Any, fits: bool) -> Iterator[None]:
-    before = dict(vars(model))
-    if fits:
-        # A fit that continues training compares its parameters with these.
-        vars(model)["_parameters_before"] = vars(model).pop("_parameters_of_fit", {})
-        vars(model).pop("metadata_", None)  # it belongs to the previous model
-    try:
-        yield
-    except BaseException as error:
-        last, names = _left.get(id(model), (None, ()))
-        if last is not error or names:
-            before |= {name: vars(model)[name] for name in names if last is error}
-            vars(model).clear()
-            vars(model).update(before)
-        raise
-    finally:
+        before = dict(vars(model))
         if fits:
-            vars(model).pop("_parameters_before", None)
+            # A fit that continues training compares its parameters with these.
+            vars(model)["_parameters_before"] = vars(model).pop("_parameters_of_fit", {})
+            vars(model).pop("metadata_", None)  # it belongs to the previous model
+        try:
+            yield
+        except BaseException as error:
+            last, names = _left.get(id(model), (None, ()))
+            if last is not error or names:
+                before |= {name: vars(model)[name] for name in names if last is error}
+                vars(model).clear()
+                vars(model).update(before)
+            raise
+        finally:
+            if fits:
+                vars(model).pop("_parameters_before", None)
 
 
 def keep_partial(model: Any, error: BaseException, *names: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -179,9 +179,7 @@ class RoundWeights:
         return counts[first : first + self.n_rows].astype(np.int64)
 
 
-def content_order(
-    columns: Iterable[NDArray[Any]], classes: NDArray[np.uint16], comm: Comm = LOCAL
-) -> NDArray[np.uint32]:
+def content_order(columns: Any, classes: NDArray[np.uint16], comm: Comm = LOCAL) -> NDArray[np.uint32]:
     """Return the indices of all ranks' rows, sorted by a hash of their columns and class."""
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)

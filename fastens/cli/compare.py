@@ -26,7 +26,7 @@ from fastens.cli.report.report import (
     ranked,
 )
 from fastens.cli.table.columns import CommandError
-from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_table, writing
+from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
 from fastens.cli.table.task import Task, add_task_options, read_task
 
 STACK, MIN_MEMBERS = "stack of these models", 2
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
         raise CommandError(f"no model supports the table: {'; '.join(reasons)}")
     entries = ranked(entries)
     if options.output:
-        write_table(leaderboard_table(entries), options.output)
+        write_tables([leaderboard_table(entries)], options.output)
     if options.picture:
         with writing(options.picture) as unfinished:
             draw_leaderboard(entries, task.title, unfinished)

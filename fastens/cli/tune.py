@@ -18,7 +18,7 @@ from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report, with_error
 from fastens.cli.table.columns import CommandError, first_line
-from fastens.cli.table.tables import add_overwrite, check_different, check_output, output_format, write_table
+from fastens.cli.table.tables import add_overwrite, check_different, check_output, output_format, write_tables
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
 from fastens.cli.train import DEFAULT_OUTPUT, evaluated, gains, save_trained
 
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     save_trained(trained, options.output, task)
     written = [options.output]
     if result.leaderboard:
-        write_table(_leaderboard(result, options.eval_metric), leaderboard)
+        write_tables([_leaderboard(result, options.eval_metric)], leaderboard)
         written.append(leaderboard)
     _print_leaderboard(report, result, options.eval_metric)
     if trained.scores:

@@ -14,12 +14,12 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, rows_with_responses
 from fastens.combining.members import default_forests
-from fastens.combining.responses import CV, LEVEL_RULES, NAMED_RULES, NamedMembers, added, ensemble_request
+from fastens.combining.responses import CV, INPUTS, MEMBERS, NamedMembers, added, ensemble_request
 from fastens.combining.stacking import BaseLevels
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import parameter, real, whole
+from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, parameter, real, whole
 from fastens.params.types import Folds, RandomState
 from fastens.table.training_data import WEIGHT_TYPE
 
@@ -59,16 +59,16 @@ class BaseCascade(BaseLevels):
     columns = None
     passthrough = True
 
-    estimators: NamedMembers | None = parameter(NAMED_RULES["estimators"], default=None, kw_only=False)
+    estimators: NamedMembers | None = parameter(MEMBERS | NONE, default=None, kw_only=False)
     max_layers: int = parameter(whole(1), default=10)
     n_iter_no_change: int = parameter(whole(1), default=1)
     tol: float = parameter(real(0), default=0.0)
-    inputs_from: str = parameter(LEVEL_RULES["inputs_from"], default="last")
+    inputs_from: str = parameter(INPUTS, default="last")
     cv: Folds = parameter(CV, default=None)
-    refit: bool = parameter(LEVEL_RULES["refit"], default=False)
+    refit: bool = parameter(FLAG, default=False)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: RandomState = parameter(NAMED_RULES["random_state"], default=None)
-    n_jobs: int | None = parameter(NAMED_RULES["n_jobs"], default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     n_layers_: int = field(init=False)
     validation_losses_: list[float] = field(init=False)

@@ -26,7 +26,7 @@ from fastens.combining.folds import (
     members_to_arrays,
 )
 from fastens.combining.members import BaseOneEstimator
-from fastens.combining.responses import COMMON_RULES, added, place_columns, positions_of_classes
+from fastens.combining.responses import added, place_columns, positions_of_classes
 from fastens.conformal.scores import COVERAGE, Conditions, HeldOut, RowConditions, adapted_coverage, nearest_columns
 from fastens.engine.rows.sampling import Subsample, content_hashes, random_stream
 from fastens.forests.bags import draw_seed
@@ -35,7 +35,7 @@ from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.monitoring.callbacks import levels_of, predicts_distribution
 from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ESTIMATOR, FLAG, NONE, parameter, real
+from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, parameter, real
 from fastens.params.types import Coverage, Folds, RandomState
 from fastens.table.opening import as_given
 from fastens.table.parts import as_numbers
@@ -75,11 +75,11 @@ class BaseConformal(BaseOneEstimator):
     _is_weighted_sum = True
 
     estimator: BaseEstimator | None = parameter(ESTIMATOR | NONE, default=None, kw_only=False)
-    cv: Folds = parameter(COMMON_RULES["cv"], default=None)
+    cv: Folds = parameter(ANYTHING, default=None)
     calibration_fraction: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.2)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: RandomState = parameter(COMMON_RULES["random_state"], default=None)
-    n_jobs: int | None = parameter(COMMON_RULES["n_jobs"], default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     # Forest that predicts the errors of held-out rows; None if all intervals are calibrated in the same way.
     _error_forest: Any = field(init=False, default=None)

@@ -33,7 +33,7 @@ from fastens.engine.whole import are_copies
 from fastens.library_threads import limited_libraries
 from fastens.modelfile.saving import SavedEstimator
 from fastens.params.foreign_names import hint
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, instance, one_of, whole
+from fastens.params.rules import FLAG, NONE, Rule, instance, one_of, whole
 from fastens.table.columns.numbers import unmasked
 from fastens.table.training_data import AUTO, FREQUENCY, IMPORTANCE
 
@@ -55,14 +55,7 @@ LEVELS = Rule(
     "a list of levels, each a list of (name, estimator) pairs",
     lambda value: isinstance(value, list | tuple) and len(value) > 0 and all(MEMBERS.holds(item) for item in value),
 )
-# Rules for every ensemble, for ensembles of named members, and for ensembles whose members may use a subset of columns.
-COMMON_RULES = {
-    "cv": ANYTHING,
-    "random_state": whole(0, 2**32 - 1) | instance(np.random.RandomState, "a numpy.random.RandomState") | NONE,
-    "n_jobs": ANYTHING,
-}
-NAMED_RULES = {**COMMON_RULES, "estimators": MEMBERS | NONE}
-RULES = {**NAMED_RULES, "columns": instance(Mapping, "a dict that maps names of members to columns") | NONE}
+COLUMNS = instance(Mapping, "a dict that maps names of members to columns") | NONE
 # For estimators that do not accept cv="prefit".
 CV = (
     Rule(
@@ -79,7 +72,7 @@ CV = (
     | NONE
 )
 VERBOSE = FLAG | whole(0)
-LEVEL_RULES = {"inputs_from": one_of(LAST, ALL), "refit": FLAG}
+INPUTS = one_of(LAST, ALL)
 
 
 KNOWN_METADATA = ("sample_weight", "groups", "X_val", "y_val")

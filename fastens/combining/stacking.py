@@ -48,10 +48,11 @@ from fastens.combining.folds import (
 from fastens.combining.members import BaseMembers, is_dropped
 from fastens.combining.responses import (
     ALL,
-    LEVEL_RULES,
+    COLUMNS,
+    INPUTS,
     LEVELS,
+    MEMBERS,
     METHODS,
-    RULES,
     VERBOSE,
     MemberError,
     NamedMembers,
@@ -70,7 +71,7 @@ from fastens.engine.threads import resolve_n_jobs
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, nested_arrays, nested_model
 from fastens.params.docstrings import Docs, described
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import FLAG, NONE, Rule, one_of, parameter
+from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter
 from fastens.params.types import Folds, RandomState
 from fastens.rollback import keep_partial
 from fastens.table.answers import transforms_streams
@@ -260,7 +261,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     _learned: ClassVar[str] = "final_estimator_"
     _docs: ClassVar[Docs] = BaseLevels._docs | described(__doc__)
 
-    estimators: NamedMembers | None = parameter(RULES["estimators"], default=None, kw_only=False)
+    estimators: NamedMembers | None = parameter(MEMBERS | NONE, default=None, kw_only=False)
     final_estimator: BaseEstimator | None = parameter(
         Rule("an estimator", lambda value: hasattr(value, "fit") and not isinstance(value, type))
         | one_of(*STACKERS)
@@ -269,16 +270,16 @@ class BaseStacking(TransformerMixin, BaseLevels):
         kw_only=False,
     )
     levels: list[NamedMembers] | None = parameter(LEVELS | NONE, default=None)
-    cv: Folds = parameter(RULES["cv"], default=None)
+    cv: Folds = parameter(ANYTHING, default=None)
     passthrough: bool = parameter(FLAG, default=False)
-    inputs_from: str = parameter(LEVEL_RULES["inputs_from"], default="last")
-    refit: bool = parameter(LEVEL_RULES["refit"], default=False)
-    columns: Mapping[str, Any] | None = parameter(RULES["columns"], default=None)
+    inputs_from: str = parameter(INPUTS, default="last")
+    refit: bool = parameter(FLAG, default=False)
+    columns: Mapping[str, Any] | None = parameter(COLUMNS, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
     warm_start: bool = parameter(FLAG, default=False)
     verbose: int | bool = parameter(VERBOSE, default=False)
-    random_state: RandomState = parameter(RULES["random_state"], default=None)
-    n_jobs: int | None = parameter(RULES["n_jobs"], default=None)
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     final_estimator_: Any = field(init=False)
     oof_predictions_: dict[str, Array] = field(init=False)

@@ -35,11 +35,11 @@ from fastens.combining.folds import (
 )
 from fastens.combining.member_weights import GUARDED, LEARNERS, SELECTION, OutOfFold, learn_weights, mean_loss
 from fastens.combining.members import BaseMembers, forests, with_requests
-from fastens.combining.responses import CV, RULES, VERBOSE, NamedMembers, added, joint_classes, with_ties
+from fastens.combining.responses import COLUMNS, CV, MEMBERS, VERBOSE, NamedMembers, added, joint_classes, with_ties
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import Deadline
 from fastens.params.estimator import with_parameters
-from fastens.params.rules import ANYTHING, FLAG, NONE, Rule, one_of, parameter, real
+from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_of, parameter, real
 from fastens.params.types import Folds, RandomState
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
@@ -72,12 +72,12 @@ _ROUNDING = 1e-12
 class BaseWeightedMembers(BaseMembers):
     """Base class of ensembles with one weight for each member."""
 
-    estimators: NamedMembers | None = field(default=None, kw_only=False)
-    cv: Folds = None
-    columns: Mapping[str, Any] | None = None
+    estimators: NamedMembers | None = parameter(MEMBERS | NONE, default=None, kw_only=False)
+    cv: Folds = parameter(ANYTHING, default=None)
+    columns: Mapping[str, Any] | None = parameter(COLUMNS, default=None)
     weight_type: str = parameter(WEIGHT_TYPE, default="auto")
-    random_state: RandomState = None
-    n_jobs: int | None = None
+    random_state: RandomState = parameter(RANDOM_STATE, default=None)
+    n_jobs: int | None = parameter(ANYTHING, default=None)
 
     _members: list[FittedMember] = field(init=False)
     weights_: Array = field(init=False)
@@ -133,8 +133,7 @@ class BaseWeightedMembers(BaseMembers):
 class BaseVoting(TransformerMixin, BaseWeightedMembers):
     """Base class of the voting classifier and regressor."""
 
-    _parameter_rules: ClassVar = {**RULES, "cv": CV}
-
+    cv: Folds = parameter(CV, default=None)
     weights: str | Mapping[str, float] | Sequence[float] | NDArray[Any] | None = parameter(
         one_of(*LEARNERS)
         | Rule("weights of members", lambda value: np.iterable(value) and not isinstance(value, str))

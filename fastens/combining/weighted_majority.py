@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from fastens.base import BaseClassifier
 from fastens.combining.folds import FittedMember, GivenRows, MemberData, MemberSpec, rows_with_responses
 from fastens.combining.member_weights import margin_weights
-from fastens.combining.responses import CV, RULES, is_fitted_on_labels, joined_labels, labels_of_members, with_ties
+from fastens.combining.responses import CV, is_fitted_on_labels, joined_labels, labels_of_members, with_ties
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.grow.growth import weight_unit
@@ -24,6 +24,7 @@ from fastens.engine.whole import are_copies
 from fastens.modelfile.saving import SavedParts
 from fastens.params.estimator import with_parameters
 from fastens.params.rules import FLAG, one_of, parameter, real
+from fastens.params.types import Folds
 from fastens.rollback import keeps_model
 from fastens.table.parts import drop_zero_weight_rows, take_columns
 from fastens.table.training_data import IMPORTANCE, check_classes, check_weights, read_classes
@@ -97,9 +98,9 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     True
     """
 
-    _parameter_rules: ClassVar = {**RULES, "cv": CV}
     _of_members: ClassVar[tuple[str, ...]] = ("weights_", "member_mistakes_", "_log_weights")
 
+    cv: Folds = parameter(CV, default=None)
     algorithm: str = parameter(one_of(MAJORITY, HEDGE), default=MAJORITY)
     beta: float = parameter(real(0, 1, open_low=True, open_high=True), default=0.5)
     weighting: str = parameter(one_of(ONLINE, ERRORS, COVARIANCE), default=ONLINE)

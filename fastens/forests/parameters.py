@@ -76,8 +76,7 @@ class TreeParameters:
         evaluated. Features that are constant in the node do not count. Smaller values make the trees of a forest less
         correlated.
     max_leaf_nodes : int or None
-        Maximum number of leaves of a tree, which is then grown best-first. If None, the number of leaves is not
-        limited.
+        Maximum number of leaves of a tree, which is then grown best-first. If None, there is no limit.
     min_impurity_decrease : float
         Minimum decrease in impurity of a split, weighted by the node's fraction of the total sample weight.
     max_features_per_tree : int, float, "sqrt", "log2" or None

@@ -7,7 +7,7 @@ import datetime
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -91,18 +91,7 @@ class SavedEstimator:
     _saved: ClassVar[SavedParts] = ()
     # The classes that a file may contain inside another model, by name.
     _kinds: ClassVar[dict[str, type[SavedEstimator]]] = {}
-
-    if TYPE_CHECKING:  # attributes of the estimator
-        get_params: Any
-        set_params: Any
-        _as_fitted: Any
-        _parameters_of_fit: Mapping[str, Any]
-        _check_fitted: Any
-        _check_parameters: Any
-        _encoder_state: Any
-        _restore_encoder: Any
-        _statistics_arrays: Any
-        _restore_statistics: Any
+    _check_fitted: Any  # a method of the estimator
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -142,7 +131,7 @@ class SavedEstimator:
         with pickles_allowed(allow_pickle):
             save_model(path, self)
 
-    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def _to_state(self: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         model = self._as_fitted()
         arrays: Arrays = model._fitted_arrays()
         arrays |= {STATISTICS + name: array for name, array in model._statistics_arrays().items()}
@@ -158,7 +147,7 @@ class SavedEstimator:
 
     @classmethod
     def _from_state(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any:
-        model = cls(**{name: restored_parameter(value) for name, value in meta["parameters"].items()})
+        model: Any = cls(**{name: restored_parameter(value) for name, value in meta["parameters"].items()})
         model._check_parameters()
         model._restore_encoder(meta["door"])
         model._restore_statistics(
@@ -170,7 +159,7 @@ class SavedEstimator:
         later = {name: restored_parameter(value) for name, value in meta.get("set after fit", {}).items()}
         return model.set_params(**later) if later else model
 
-    def _saved_parameters(self) -> dict[str, Any]:
+    def _saved_parameters(self: Any) -> dict[str, Any]:
         """Return the parameters to save."""
         return dict(self.get_params(deep=False))
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping
 from typing import Any
 
 # (Type, description) by name. Names that share a description are joined by ", ".
-Docs = Mapping[str, tuple[str, str]]
+Docs = dict[str, tuple[str, str]]
 
 # Annotations, and the types that docstrings show instead.
 _PLAIN_TYPES = [(re.compile(r"NDArray\[[\w.]*\]|\bArray\b|\bFloats\b"), "array"), (re.compile(r"\bAny\b"), "object")]

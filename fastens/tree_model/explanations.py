@@ -404,8 +404,8 @@ def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles
     growth = np.zeros((model.n_features_in_, len(shuffles)))
     for repeat, others in enumerate(shuffles):
         for rows, mean, means in shuffled.blocks(others):
-            before = weight[rows] @ loss(targets.answers(mean), y[rows])
-            after = [weight[rows] @ loss(targets.answers(changed), y[rows]) for changed in means]
+            before = weight[rows] @ loss(targets.predictions(mean), y[rows])
+            after = [weight[rows] @ loss(targets.predictions(changed), y[rows]) for changed in means]
             growth[:, repeat] += np.array(after) - before
     return growth
 

@@ -96,8 +96,7 @@ class SavedEnsemble:
         frame. If None, no column is categorical.
     text_features : list of names or indices, mask, dict, Texts or None
         Columns of texts, which become counts of words (see `Texts`). A dict such as ``{"review": "word", "tags": ";"}``
-        has the analyzer of each column, as in ``TableSchema.text_features``. If None, columns of strings are
-        categories.
+        has the analyzer of each column, as in ``TableSchema.text_features``. If None, strings are categories.
     categories : Categories or None
         How categorical columns are encoded: the options `encoding`, `missing` and `unseen` of `Categories`. If None,
         the defaults are used.

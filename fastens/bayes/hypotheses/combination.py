@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from fastens.base import BaseClassifier
 from fastens.bayes.posterior import PosteriorMixin, check_prior, draw_index, generator, normalised
 from fastens.combining.folds import Fold, GivenRows, MemberData, rows_with_responses
-from fastens.combining.responses import RULES, ensemble_request, joined_labels, labels_of_members
+from fastens.combining.responses import ensemble_request, joined_labels, labels_of_members
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
@@ -179,7 +179,6 @@ chosen_index_ : int
 class BaseCombination(BaseClassifier, BaseWeightedMembers):
     """Base class of combinations: fits the members and computes their held-out likelihoods and posterior."""
 
-    _parameter_rules: ClassVar = RULES
     _docs: ClassVar[Docs] = BaseWeightedMembers._docs | COMBINATION_DOCS
     _prefix: ClassVar[str] = "members."
     _of_members: ClassVar[tuple[str, ...]] = ("prior_", "log_likelihoods_", "posterior_")

@@ -93,20 +93,15 @@ def unread(type_: pa.DataType, n_rows: int) -> pa.Array:
 def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
     """Return the kinds of the columns of a model that was saved from Python, by name or in order."""
     if hasattr(model, "most_informative_terms"):
-        return {_column_of_texts(model): WORDS}
+        if model._column is None:
+            raise CommandError("TextClassifier was fitted on texts without a column name. Fit it on a table.")
+        return {str(model._column): WORDS}
     needed = ["predict", "n_features_in_", *(["classes_"] if is_classifier(model) else [])]
     if not all(hasattr(model, name) for name in needed):
         raise CommandError(f"{type(model).__name__} does not predict the rows of a table. Use it in Python.")
     names = [str(name) for name in getattr(model, "feature_names_in_", table.column_names[: model.n_features_in_])]
     kinds = column_kinds(table, [])
     return {name: kinds.get(name, NUMBER) for name in names}
-
-
-def _column_of_texts(model: Any) -> str:
-    """Return the column that a text model was fitted on."""
-    if model._column is None:
-        raise CommandError("TextClassifier was fitted on texts without a column name. Fit it on a table.")
-    return str(model._column)
 
 
 def table_schema(card: ModelCard) -> TableSchema:

@@ -52,7 +52,8 @@ def _family(title: str, name: str, defaults: Mapping[str, Any] | None = None, **
     """
     public = vars(fastens)["__all__"]
     names = name if name in public else f"{name}Classifier", f"{name}Regressor"
-    classifier, regressor = (getattr(fastens, each) if each in public else None for each in names)
+    kinds: list[Any] = [getattr(fastens, each) if each in public else None for each in names]
+    classifier, regressor = kinds
     return Family(title, partial(classifier, **defaults) if defaults else classifier, regressor, **options)
 
 

@@ -197,11 +197,6 @@ def escape_note(n_cells: int) -> str:
     return f"{cells} that a spreadsheet would execute are written with a leading '; use --no-escape-formulas to omit it"
 
 
-def write_table(table: pa.Table, path: str) -> None:
-    """Write a table as CSV or Parquet, by the suffix of `path`."""
-    write_tables([table], path)
-
-
 def write_tables(tables: Iterable[pa.Table], path: str, *, escape: bool = True) -> int:
     """Concatenate tables with the same columns in one file, and compute each while the previous one is written.
 

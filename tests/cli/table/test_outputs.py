@@ -15,13 +15,13 @@ from reference.children import run_child
 WRITER = """
 import os, signal, time
 import pyarrow as pa
-from fastens.cli.table.tables import write_table
+from fastens.cli.table.tables import write_tables
 table, old = pa.table({"a": list(range(100_000))}), open("out.csv").read()
 whole = "".join(f"{line}\\n" for line in ['"a"', *range(100_000)])
 for attempt in range(8):
     writer = os.fork()
     while writer == 0:
-        write_table(table, "out.csv")
+        write_tables([table], "out.csv")
     time.sleep(0.02 + 0.003 * attempt)
     os.kill(writer, signal.SIGKILL)
     os.waitpid(writer, 0)
@@ -32,11 +32,11 @@ FULL = """
 import resource, signal, sys
 import pyarrow as pa
 from fastens.cli.table.columns import CommandError
-from fastens.cli.table.tables import write_table
+from fastens.cli.table.tables import write_tables
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
-    write_table(pa.table({"a": [str(i) for i in range(100_000)]}), sys.argv[1])
+    write_tables([pa.table({"a": [str(i) for i in range(100_000)]})], sys.argv[1])
 except CommandError as error:
     print(error)
 """

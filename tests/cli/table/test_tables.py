@@ -4,13 +4,13 @@ import pyarrow as pa
 import pytest
 
 from fastens.cli.table.columns import CommandError
-from fastens.cli.table.tables import output_format, read_table, write_table
+from fastens.cli.table.tables import output_format, read_table, write_tables
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "t.csv.gz"])
 def test_written_tables_are_read_back(tmp_path, name):
     table = pa.table({"a,b": [1.5, None], "c": ["x", 'with "quotes"']})
-    write_table(table, str(tmp_path / name))
+    write_tables([table], str(tmp_path / name))
     assert read_table(str(tmp_path / name)).table.equals(table)
 
 
