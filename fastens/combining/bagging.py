@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
@@ -35,13 +35,13 @@ from fastens.combining.responses import (
     VERBOSE,
     OneClassClassifier,
     check_metadata,
-    drawn_seeds,
     ensemble_request,
     is_all_ours,
     is_fitted_on_labels,
     resolve_method,
     run_tasks,
     seconds_since,
+    with_seed,
 )
 from fastens.engine.grow.growth import count_of
 from fastens.engine.rows.sampling import Bootstrap, Subsample, content_hashes, repeated, stream_seeds
@@ -97,13 +97,12 @@ OF_BAGS = (
 # Methods that route metadata to the members.
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
-LEARNED = (
-    *("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_n_targets"),
-    *OUT_OF_BAG,
-)
+LEARNED = "n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_n_targets", *OUT_OF_BAG
 _MEMBERS = "members."
 # Name of the only member if fastens trees are grown together; members that are fitted one by one are numbered.
 _FOREST = "forest"
+# Number of bins of the default trees, as in forests.
+MAX_BINS = 255
 
 
 def _members_are_trees(model: Any) -> bool:
@@ -348,7 +347,7 @@ class BaseBagging(BaseOneEstimator):
         """Return member `number`, fitted on its bag."""
         columns = None if (drawn := bags.features(number)) is None else drawn.tolist()
         bag = _with_routed_weight(self._bag(spec, data, bags, number), spec)
-        model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
+        model = with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
             model, bag = OneClassClassifier(), replace(bag, routed=None)
         spec = replace(spec, estimator=model, columns=columns)
@@ -404,10 +403,7 @@ class BaseBagging(BaseOneEstimator):
             return np.where(n_members > 0, total / n_members, np.nan), scores
 
     def in_bag(self, member: int) -> NDArray[np.int64]:
-        """Return how often each training row with nonzero weight is in a member's bag.
-
-        The counts are redrawn from the member's seed.
-        """
+        """Return how often each training row with nonzero weight is in a member's bag, redrawn from its seed."""
         whole(0, len(self) - 1).check("member", member)
         if (forest := self._forest) is not None:
             return forest.in_bag(member)
@@ -588,16 +584,6 @@ def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
     if bag.routed is None or weight is None:
         return bag
     return replace(bag, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}})
-
-
-def _with_seed(estimator: Any, seed: int) -> Any:
-    """Return a copy whose random_state parameters, also of nested estimators, are seeds drawn with `seed`."""
-    drawn = drawn_seeds(estimator, np.random.RandomState(seed))
-    return clone(estimator).set_params(**drawn) if drawn else clone(estimator)
-
-
-# Number of bins of the default trees, as in forests.
-MAX_BINS = 255
 
 
 def _members_decide(model: Any) -> bool:

@@ -228,6 +228,12 @@ class MemberError(ValueError):
     """Raised if a member of an ensemble could not be fitted, or its response is malformed."""
 
 
+def with_seed(member: Any, seed: int) -> Any:
+    """Return a copy whose random_state parameters, also of nested estimators, are seeds drawn with `seed`."""
+    drawn = drawn_seeds(member, np.random.RandomState(seed))
+    return clone(member).set_params(**drawn) if drawn else clone(member)
+
+
 def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
     """Return the name of the member's method for responses; error messages end with `remedy`."""
     if not is_classification:
