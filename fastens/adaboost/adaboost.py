@@ -20,7 +20,7 @@ from fastens.adaboost.weak_learners import (
     VotingRun,
     check_weak,
     class_indices,
-    in_format,
+    match_sparse_format,
     models_to_arrays,
     restore_models,
     tree_values,
@@ -200,6 +200,7 @@ class AdaBoostClassifier(AdditiveVotes):
     _on_round: OnRound | None = field(init=False, default=None)
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError for a criterion, constraints or an estimator that exclude each other."""
         if self.criterion == "error" and self.max_depth > 1:
             raise ValueError(f"criterion must be 'gini' or 'entropy' with max_depth={self.max_depth}; got 'error'.")
         if self.criterion == "error" and self.monotonic_cst is not None:
@@ -231,8 +232,9 @@ class AdaBoostClassifier(AdditiveVotes):
         self._check_fitted()
         return DrawnRows.samples_of(self)
 
-    def _of_members(self) -> dict[str, Any]:
-        parameters = super()._of_members() if self.estimator is None else self.estimator.get_params()
+    def _member_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the weak classifiers, with criterion "gini" instead of "error"."""
+        parameters = super()._member_parameters() if self.estimator is None else self.estimator.get_params()
         return parameters | ({"criterion": "gini"} if parameters["criterion"] == "error" else {})
 
     def __len__(self) -> int:
@@ -278,7 +280,7 @@ class AdaBoostClassifier(AdditiveVotes):
         if before is not None:
             check_same_rules(self)
         data = self._learn_data(X, y, sample_weight, validation_input.n_rows)
-        data = data if self.estimator is None else in_format(data, X)
+        data = data if self.estimator is None else match_sparse_format(data, X)
         n_earlier = self._n_rounds_to_keep(before)
         validation = validation_input.read(self)
         if validation is None and holds_out(self):
@@ -333,7 +335,7 @@ class AdaBoostClassifier(AdditiveVotes):
         self.n_estimators_, self.evals_result_ = n_rounds, run.history.evaluations(None)
 
     def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
-        """Store the votes, the first `n_earlier` of which are from the last fit."""
+        """Store the trees or estimators of the votes; the first `n_earlier` are from the last fit."""
         if isinstance(learner, Estimators):
             self._models, self._values = [vote.weak.model for vote in votes], [vote.values for vote in votes]
             return
@@ -345,6 +347,7 @@ class AdaBoostClassifier(AdditiveVotes):
     # Newton steps --------------------------------------------------
 
     def _growth_parameters(self) -> GrowthParameters:
+        """Return the growth parameters of the regression trees of "logit" and "gentle"."""
         return GrowthParameters(
             max_leaf_nodes=2**self.max_depth if self.max_depth <= 10 else None,
             max_depth=self.max_depth,
@@ -357,6 +360,7 @@ class AdaBoostClassifier(AdditiveVotes):
         )
 
     def _start_newton(self, data: TrainingData, validation: TrainingData | None) -> Rounds:
+        """Return the boosting rounds of "logit" or "gentle", before the first one is run."""
         rules = BoostingParameters(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
@@ -372,6 +376,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return rounds
 
     def _get_loss(self) -> Loss:
+        """Return the loss whose link turns raw predictions into probabilities."""
         n_classes = len(self.classes_)
         if n_classes == 1:
             return OneClass(self.algorithm)
@@ -384,10 +389,12 @@ class AdaBoostClassifier(AdditiveVotes):
     # Saving --------------------------------------------------
 
     def _vote_arrays(self) -> Arrays:
+        """Return the fitted estimators, their votes and the recorded losses as arrays to save."""
         values = {"values": np.array(self._values)} if "_models" in vars(self) else {}
         return models_to_arrays(self) | values | self.evals_result_.to_arrays()
 
     def _restore_votes(self, arrays: Arrays) -> None:
+        """Set the fitted estimators, their votes and the recorded losses from saved arrays."""
         self.evals_result_ = Evaluations.from_arrays(arrays)
         if restore_models(self, arrays):
             self._values = list(arrays["values"])
@@ -401,27 +408,31 @@ class AdaBoostClassifier(AdditiveVotes):
     )
 
     def _n_outputs(self) -> int:
+        """Return the number of raw predictions for each row."""
         return self._loss.n_outputs
 
     def _restored(self) -> None:
+        """Set the loss after the other fitted attributes have been restored."""
         self._loss = self._get_loss()
 
     # Predict --------------------------------------------------
 
     def _raw(self, X: Any) -> Array:
+        """Return the raw predictions, (n_samples, n_outputs)."""
         if vars(self).get("_models") is None:
             return super()._raw(X)
         *_, raw = self._staged_raw(X)
         return raw
 
     def _staged_raw(self, X: Any) -> Iterator[Array]:
+        """Yield the raw predictions, (n_samples, n_outputs), after each round."""
         X = self._check_table(X)
         if vars(self).get("_models") is None:
             return self._ensemble.staged_raw(X, resolve_n_jobs(self.n_jobs))
         return self._staged_sums(in_memory(X))
 
     def _staged_sums(self, X: Any) -> Iterator[Array]:
-        """Sum the votes of foreign estimators."""
+        """Yield the summed votes of other libraries' estimators, (n_samples, n_outputs), after each round."""
         raw = np.zeros((X.shape[0], self._n_outputs()))
         for model, values in zip(self._models, self._values, strict=True):
             raw = raw + tree_values(values)[class_indices(model, self.classes_, X)]
@@ -473,6 +484,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return weighted_importances(self)
 
     def _part_importances(self) -> Array:
+        """Return the importance of each of `feature_parts_`, weighted by the votes."""
         return weighted_importances(self, parts=True) if self._votes else super()._part_importances()
 
 

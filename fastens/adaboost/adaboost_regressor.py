@@ -17,17 +17,17 @@ from fastens.adaboost.weak_learners import (
     DrawnRows,
     RoundWeights,
     Trees,
-    check_own_trees,
+    check_single_rank,
     check_weak,
+    compact_counts,
     content_order,
     draws_rows,
     fitted_copy,
-    in_format,
-    kept_counts,
-    knowing_categories,
+    match_sparse_format,
     models_to_arrays,
     restore_models,
     weighted_importances,
+    with_categorical_columns,
 )
 from fastens.base import BaseRegressor, Capabilities, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
@@ -144,6 +144,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     _drawn: DrawnRows | None = field(init=False, default=None)
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError for constraints or an estimator that are not supported."""
         check_no_constraints(self)
         if self.estimator is not None:
             check_weak(self.estimator, wants_classifier=False)
@@ -186,7 +187,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self
         """
         data = self._learn_statistics(self._start_fit(X, y, sample_weight), 0)
-        data = data if self.estimator is None else in_format(data, X)
+        data = data if self.estimator is None else match_sparse_format(data, X)
         for name in ("_ensemble", "_models"):
             self.__dict__.pop(name, None)
         learner = self._learner(data)
@@ -204,7 +205,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
             if weight == 0 and fitted:
                 break
             fitted.append(model)
-            all_drawn.append(kept_counts(drawn, self._comm))
+            all_drawn.append(compact_counts(drawn, self._comm))
             votes.append((weight or 1.0, error))
             if steps is None or len(fitted) == self.n_estimators:
                 break
@@ -214,10 +215,11 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return self
 
     def _learner(self, data: TrainingData) -> _TreeRegressors | _Regressors:
+        """Return the learner that fits the regressors; rows are binned here, once for all rounds."""
         comm = data.comm
         if self.estimator is not None:
-            check_own_trees(self.estimator, comm)
-            return _Regressors(knowing_categories(self.estimator, self._is_categorical), data)
+            check_single_rank(self.estimator, comm)
+            return _Regressors(with_categorical_columns(self.estimator, self._is_categorical), data)
         n_threads = resolve_n_jobs(self.n_jobs)
         max_bins = bins_of_features(self)
         binning = learn_binning(data.X, data.sample_weight, max_bins, self._is_categorical, n_threads, comm)
@@ -231,7 +233,10 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
     def _measure(self, error: Array, weights: RoundWeights) -> tuple[float, float, Array | None]:
-        """Return a regressor's weight, its mean loss and the steps of the log weights; None if boosting must end."""
+        """Return a regressor's weight, its mean loss and each row's step of the log weight, from absolute errors.
+
+        The steps are None if boosting must end.
+        """
         (largest,) = max_floats(self._comm, float(error.max(initial=0.0)))
         if largest == 0:
             return 1.0, 0.0, None
@@ -249,6 +254,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return -self.learning_rate * log_b, mean, self.learning_rate * log_b * (1 - loss)
 
     def _finish(self, learner: Any, fitted: list[Any], votes: list[tuple[float, float]]) -> None:
+        """Set the fitted attributes from the regressors and their (weight, mean loss) pairs."""
         self.n_estimators_ = len(fitted)
         self.estimator_weights_, self.estimator_errors_ = np.array(votes).T.copy()
         if self.estimator is not None:
@@ -259,6 +265,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self._restored()
 
     def _check_weights(self, arrays: Arrays) -> None:
+        """Restore the estimators; raise ValueError if the saved weights do not match or are malformed."""
         n_estimators = len(self._models) if restore_models(self, arrays) else self._ensemble.n_trees
         weights = self.estimator_weights_
         if self.n_estimators_ != n_estimators or np.shape(weights) != (n_estimators,):
@@ -273,12 +280,14 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     )
 
     def _shown_trees(self) -> TreeEnsemble:
+        """Return the trees; raise ValueError if the regressors are other estimators."""
         self._check_fitted()
         if "_models" in vars(self):
             raise ValueError(f"estimator must be None for methods that read the trees; got {self.estimator!r}.")
         return self._ensemble
 
     def _restored(self) -> None:
+        """Set the weighted median of the trees after the other fitted attributes have been restored."""
         self._median = TreeMedian(self._ensemble, self.estimator_weights_)
 
     # Predict --------------------------------------------------
@@ -336,7 +345,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         )
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
-        """Return the weighted medians of the first n regressors, for each n in `rounds`; for foreign estimators."""
+        """Return weighted medians, (n_samples,), of the first n fitted estimators, for each n in `rounds`."""
         predictions = np.hstack([number_response("estimator", model, X) for model in self._models])
         medians = []
         for n in rounds:
@@ -360,16 +369,19 @@ class _TreeRegressors:
         self._trees, self._center = trees, center
 
     def content(self) -> Iterator[NDArray[Any]]:
+        """Yield the columns of bin codes and then the targets, which identify the rows."""
         columns = self._trees.columns
         yield from (columns[feature].astype(np.float64) for feature in range(columns.shape[0]))
         yield from self._trees.target.y.T
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
+        """Return the tree of round `index` and its predictions, (n_rows,), fitted to weighted or drawn rows."""
         tree = self._trees.grow(weights, drawn, index)
         value = tree.value[:, 0].astype(np.float64) + self._center
         return tree, value[self._trees.rows.nodes(tree)[0]]
 
     def ensemble(self, trees: list[Any]) -> TreeEnsemble:
+        """Return the trees as an ensemble whose values include the mean target."""
         return self._trees.with_values(trees, [tree.value.astype(np.float64) + self._center for tree in trees])
 
 
@@ -380,9 +392,11 @@ class _Regressors:
         self._estimator, self._data = estimator, data._replace(X=in_memory(data.X))
 
     def content(self) -> NDArray[Any]:
+        """Return the columns of the table and then the target, which identify the rows."""
         return np.vstack([as_array(self._data.X).T.astype(np.float64), self._data.y[None]])
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
+        """Return a clone fitted in round `index` to weighted or drawn rows, and its predictions, (n_rows,)."""
         whole = weights.whole if drawn is None else drawn, weights.n_copies
         model = fitted_copy(self._estimator, self._data.X, self._data.y, whole, index)
         return model, number_response("estimator", model, self._data.X)[:, 0]

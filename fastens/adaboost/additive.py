@@ -66,6 +66,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
     evals_result_: Evaluations
 
     def _staged_raw(self, X: Any) -> Iterator[Array]:
+        """Yield the raw predictions, (n_samples, n_outputs), after each round."""
         raise NotImplementedError
 
     def decision_function(self, X: ArrayLike) -> Array:
@@ -106,9 +107,11 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return staged_scores(self, X, y, sample_weight)
 
     def _predicting_trees(self) -> TreeEnsemble:
+        """Return the trees whose values are summed."""
         return self._shown_trees()
 
     def _shown_trees(self) -> TreeEnsemble:
+        """Return the trees; raise ValueError if the weak classifiers are other estimators."""
         if "_ensemble" not in vars(self):
             self._check_fitted()
             raise ValueError(
@@ -206,7 +209,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return np.clip(difference / self._sum_of_votes(), -1.0, 1.0)
 
     def _sum_of_votes(self) -> float:
-        """Return the largest possible margin before normalisation."""
+        """Return the sum of the largest votes of all rounds, by which margins are normalised."""
         if self._algorithm in CLASS_VOTES:
             return float(self.estimator_weights_.sum())
         if "_ensemble" not in vars(self):
@@ -270,7 +273,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         name = parts[index] if self._encoder.has_own_names else f"feature {index}"
         categories = self._encoder.categories[index] if index < self.n_features_in_ else None
         if categories is not None:
-            values = self._of_categories(index, len(categories))
+            values = self._category_contributions(index, len(categories))
             return Contribution(name, np.zeros(0), list(categories), values[:-1], values[-1])
         table = feature_table(self._ensemble, index)
         table = table[:, 0] if table.shape[1] == 1 else table
@@ -280,8 +283,8 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         values = table[np.append(jumps, len(table) - 2) + 1]
         return Contribution(name, binning.thresholds[index][jumps], [], values, table[0])
 
-    def _of_categories(self, column: int, n_categories: int) -> Array:
-        """Return the contributions of all categories, and then of missing values, to the raw prediction."""
+    def _category_contributions(self, column: int, n_categories: int) -> Array:
+        """Return the contribution of each category, and then of missing values, to the raw prediction."""
         rows = np.full((n_categories + 1, len(self._encoder.column_of)), np.nan)
         n_positions = n_categories + self._encoder.missing_is_category
         rows[:n_positions, column] = np.arange(n_positions)
@@ -315,7 +318,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
                 width = 0.8 / len(columns)
                 drawn += [ax.bar(np.arange(len(column)) + width * (index - 0.5 * (len(columns) - 1)), column, width)]
             else:
-                ends = _ends(curve.thresholds)
+                ends = _curve_ends(curve.thresholds)
                 drawn += ax.step(
                     np.concatenate([ends[:1], curve.thresholds, ends[1:]]), np.append(column, column[-1]), where="post"
                 )
@@ -334,11 +337,12 @@ class AdditiveVotes(BaseClassifier, TreeModel):
 
 
 def _decision(raw: Array) -> Array:
+    """Return raw predictions, (n_rows, n_outputs), without the last axis if there is one output."""
     return raw[:, 0] if raw.shape[1] == 1 else raw
 
 
-def _ends(thresholds: Array) -> Array:
-    """Return the ends of a step curve, slightly beyond its outermost steps."""
+def _curve_ends(thresholds: Array) -> Array:
+    """Return the two ends, (2,), of a step curve, slightly beyond its outermost steps."""
     if len(thresholds) == 0:
         return np.array([0.0, 1.0])
     room = 0.1 * (thresholds[-1] - thresholds[0]) or 1.0

@@ -26,11 +26,11 @@ cdef struct Weights:
     float64_t scale
 
 
-cdef inline float64_t _step(
+cdef inline float64_t _add_steps(
     const Weights* weights, const code_t* codes, const float64_t* steps, int32_t n_classes, Py_ssize_t begin,
     Py_ssize_t end,
 ) noexcept nogil:
-    """Update the logarithms of a block, and return the largest one."""
+    """Add steps[code, class] to the log weights of rows begin to end, and return the largest log weight."""
     cdef float64_t largest = -INFINITY
     cdef Py_ssize_t i
     for i in range(begin, end):
@@ -40,7 +40,7 @@ cdef inline float64_t _step(
 
 
 cdef inline int64_t _make_whole(const Weights* weights, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """Write the integer weights of a block, and return their sum."""
+    """Write the integer weights of rows begin to end from their log weights, and return their sum."""
     cdef int64_t total = 0
     cdef Py_ssize_t i
     whole_exp(weights.logs + begin, weights.shift, weights.scale, end - begin, weights.whole + begin)
@@ -52,10 +52,11 @@ cdef inline int64_t _make_whole(const Weights* weights, Py_ssize_t begin, Py_ssi
     return total
 
 
-cdef Weights _weights(
+cdef Weights _view_weights(
     float64_t[::1] logs, const uint16_t[::1] classes, const int64_t[::1] copies, int64_t[::1] whole, double shift,
     double scale
 ) except *:
+    """Return the struct that points to these arrays; raise ValueError if their lengths differ."""
     cdef Weights weights
     if not logs.shape[0] == classes.shape[0] == whole.shape[0]:
         raise ValueError("logs, classes and whole must have the same length")
@@ -75,46 +76,48 @@ cdef struct Round:
     float64_t largest[MAX_THREADS]
 
 
-cdef void _begin(Round* over) noexcept nogil:
+cdef void _reset_totals(Round* current) noexcept nogil:
+    """Reset each thread's sum of weights and largest log weight."""
     cdef int32_t t
     for t in range(MAX_THREADS):
-        over.total[t], over.largest[t] = 0, -INFINITY
+        current.total[t], current.largest[t] = 0, -INFINITY
 
 
-cdef int64_t _run(Round* over, int32_t n_threads) noexcept nogil:
-    """Process all blocks, and return the sum of the weights."""
+cdef int64_t _update_rows(Round* current, int32_t n_threads) noexcept nogil:
+    """Update the weights of all rows in parallel, and return the sum of the integer weights."""
     cdef int64_t total = 0
     cdef int32_t t
-    dynamic_parallel_for(_do_block, over, (over.weights.n_rows + BLOCK - 1) // BLOCK, n_threads)
+    dynamic_parallel_for(_update_block, current, (current.weights.n_rows + BLOCK - 1) // BLOCK, n_threads)
     for t in range(MAX_THREADS):
-        total += over.total[t]
+        total += current.total[t]
     return total
 
 
-cdef void _do_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    cdef Round* over = <Round*> job
-    cdef const Weights* weights = &over.weights
+cdef void _update_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
+    """Update the weights of block `block` of a Round, and the thread's sum and largest log weight."""
+    cdef Round* current = <Round*> job
+    cdef const Weights* weights = &current.weights
     cdef Py_ssize_t begin = block * BLOCK, end = min((block + 1) * BLOCK, weights.n_rows)
     cdef float64_t largest = -INFINITY
-    if over.codes != NULL and over.code_size == 1:
-        largest = _step(weights, <const uint8_t*> over.codes, over.steps, over.n_classes, begin, end)
-    elif over.codes != NULL:
-        largest = _step(weights, <const uint16_t*> over.codes, over.steps, over.n_classes, begin, end)
-    over.largest[thread] = max(over.largest[thread], largest)
-    over.total[thread] += _make_whole(weights, begin, end)
+    if current.codes != NULL and current.code_size == 1:
+        largest = _add_steps(weights, <const uint8_t*> current.codes, current.steps, current.n_classes, begin, end)
+    elif current.codes != NULL:
+        largest = _add_steps(weights, <const uint16_t*> current.codes, current.steps, current.n_classes, begin, end)
+    current.largest[thread] = max(current.largest[thread], largest)
+    current.total[thread] += _make_whole(weights, begin, end)
 
 
 def make_whole(
     float64_t[::1] logs, const uint16_t[::1] classes, const int64_t[::1] copies, int64_t[::1] whole, double shift,
     double scale, int n_threads
 ):
-    """Write exp(logs - shift) * scale, rounded, times the number of copies; return the sum."""
-    cdef Round over
+    """Write exp(logs - shift) * scale, rounded, times the number of copies, to `whole`; return the sum."""
+    cdef Round current
     cdef int64_t total
-    over.weights, over.codes = _weights(logs, classes, copies, whole, shift, scale), NULL
+    current.weights, current.codes = _view_weights(logs, classes, copies, whole, shift, scale), NULL
     with nogil:
-        _begin(&over)
-        total = _run(&over, n_threads)
+        _reset_totals(&current)
+        total = _update_rows(&current, n_threads)
     return total
 
 
@@ -122,7 +125,7 @@ def advance(
     float64_t[::1] logs, const uint16_t[::1] classes, const int64_t[::1] copies, int64_t[::1] whole, double shift,
     double scale, const code_t[::1] codes, const float64_t[:, ::1] steps, int n_threads
 ):
-    """Add steps[code of the row, class of the row] to the logarithms, then call `make_whole`.
+    """Add steps[code of the row, class of the row] to the log weights, then write them to `whole` as `make_whole` does.
 
     `shift` is at least the largest new logarithm.
 
@@ -130,25 +133,25 @@ def advance(
     -------
     total, largest : the sum of the weights, and the largest logarithm
     """
-    cdef Round over
+    cdef Round current
     cdef int64_t total
     cdef float64_t largest = -INFINITY
     cdef int32_t t
-    over.weights = _weights(logs, classes, copies, whole, shift, scale)
-    over.codes, over.code_size = &codes[0], sizeof(code_t)
-    over.steps, over.n_classes = &steps[0, 0], steps.shape[1]
+    current.weights = _view_weights(logs, classes, copies, whole, shift, scale)
+    current.codes, current.code_size = &codes[0], sizeof(code_t)
+    current.steps, current.n_classes = &steps[0, 0], steps.shape[1]
     with nogil:
-        _begin(&over)
-        total = _run(&over, n_threads)
+        _reset_totals(&current)
+        total = _update_rows(&current, n_threads)
     for t in range(MAX_THREADS):
-        largest = max(largest, over.largest[t])
+        largest = max(largest, current.largest[t])
     return total, largest
 
 
 def class_sums(
     const code_t[::1] cells, const uint16_t[::1] classes, const int64_t[::1] weights, int64_t[:, ::1] sums
 ):
-    """Add the weight of each row to the sum of its cell and class."""
+    """Add the weight of each row to ``sums[cell, class]`` of the row."""
     cdef Py_ssize_t i
     if not cells.shape[0] == classes.shape[0] == weights.shape[0]:
         raise ValueError("cells, classes and weights must have the same length")

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastens.adaboost.weak_learners import BinnedRows, RoundWeights, Trees, class_numbers
+from fastens.adaboost.weak_learners import BinnedRows, RoundWeights, Trees, encode_classes
 from fastens.base import BaseClassifier, BaseFastens, BaseRegressor, TrainingData
 from fastens.boosting.boosted_trees import BoostedTrees
 from fastens.engine.bins.binning import Binning, binned, codes_of, learn_binning
@@ -71,6 +71,7 @@ class _Stump(SavedEnsemble, BaseFastens):
         return self
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
+        """Return the stump as an ensemble of one tree, grown on the binned rows."""
         raise NotImplementedError
 
     @property
@@ -147,7 +148,8 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     class_weight: ClassWeight = parameter(ANYTHING, default=None)
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
-        classes = class_numbers(data.y, len(self.classes_))
+        """Return the stump as an ensemble of one tree, whose leaves hold class frequencies."""
+        classes = encode_classes(data.y, len(self.classes_))
         codes = codes_of(binning, data.X, n_threads)
         weights = RoundWeights(classes, data.sample_weight, n_threads)
         stump = StumpLearner(binning, codes, classes, len(self.classes_), self.criterion, n_threads).fit(weights.whole)
@@ -156,6 +158,7 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
         return stump_ensemble([stump], values[None], codes, binning)
 
     def _n_outputs(self) -> int:
+        """Return the number of values of a leaf: 1 for two classes, else one for each class."""
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -184,6 +187,7 @@ class DecisionStumpRegressor(_Stump, BaseRegressor):
     """
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
+        """Return the stump as an ensemble of one tree, whose leaves hold mean targets."""
         matrix = binned(binning, data.X, n_threads)
         center = weighted_mean(data.y, data.sample_weight)
         rows = BinnedRows(binning, matrix.columns, None, n_threads)

@@ -19,11 +19,11 @@ from fastens.adaboost.weak_learners import (
     VotingRules,
     VotingRun,
     Weak,
-    check_own_trees,
-    class_numbers,
+    check_single_rank,
     class_values,
     draws_rows,
-    knowing_categories,
+    encode_classes,
+    with_categorical_columns,
 )
 from fastens.base import TrainingData
 from fastens.engine.bins.binning import binned, codes_of, learn_binning
@@ -34,7 +34,7 @@ from fastens.engine.parts import in_memory
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.forests.bags import draw_seed
-from fastens.forests.parameters import forest_parameters, takes_equals_at_random
+from fastens.forests.parameters import breaks_ties_at_random, forest_parameters
 from fastens.forests.tree import DecisionTreeClassifier, Members, single_tree
 from fastens.tree_model.saving import bins_of_features
 from fastens.tree_model.tree_model import monotone_columns, path_rules
@@ -54,8 +54,8 @@ _COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_p
 
 
 def start_voting(model: Any, data: TrainingData, validation: TrainingData | None, n_earlier: int) -> VotingRun:
-    """Prepare the rounds of a fit that keeps the first `n_earlier` rounds of the last fit."""
-    classes = class_numbers(data.y, len(model.classes_))
+    """Return the state of a fit after the first `n_earlier` rounds of the last fit, which are applied to the rows."""
+    classes = encode_classes(data.y, len(model.classes_))
     data = model._learn_same_statistics(data, 0) if n_earlier else model._learn_statistics(data, 0)
     if validation is not None:
         validation = model._apply_statistics(validation)
@@ -66,7 +66,7 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
             f"got {model.estimator!r}."
         )
     if validation is not None:
-        run.validate_on(class_numbers(validation.y, len(model.classes_)), validation.sample_weight)
+        run.validate_on(encode_classes(validation.y, len(model.classes_)), validation.sample_weight)
     drawn = model._drawn
     has_same_rows = drawn is not None and run.order is not None and drawn.order == crc32(run.order.tobytes())
     for index in range(n_earlier):
@@ -82,14 +82,14 @@ def voting_run(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_va
 
 
 def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> Estimators | Stumps | Trees:
-    """Return the learner of the weak classifiers; rows are binned here, once for all rounds."""
+    """Return the learner that fits the weak classifiers; rows are binned here, once for all rounds."""
     n_classes, n_threads, comm = len(model.classes_), resolve_n_jobs(model.n_jobs), data.comm
     # With a single class, stumps without a split are sufficient, whereas other estimators may raise an error.
     has_estimator = model.estimator is not None and n_classes > 1
-    own_rules = _own_parameters(model, data) if has_estimator else None
+    own_rules = _shared_bin_parameters(model, data) if has_estimator else None
     if has_estimator and own_rules is None:
-        check_own_trees(model.estimator, comm)
-        estimator = knowing_categories(model.estimator, model._is_categorical)
+        check_single_rank(model.estimator, comm)
+        estimator = with_categorical_columns(model.estimator, model._is_categorical)
         return Estimators(estimator, model.classes_, in_memory(data.X), classes, in_memory(X_val))
     if "_ensemble" in vars(model):
         binning = model._ensemble.binning
@@ -109,8 +109,8 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
     return Trees(rows, matrix, class_target(classes, [n_classes]), rules, n_threads)
 
 
-def _own_parameters(model: Any, data: TrainingData) -> ForestParameters | None:
-    """Return the growth parameters of a DecisionTreeClassifier that can be grown on shared bins, or None for others."""
+def _shared_bin_parameters(model: Any, data: TrainingData) -> ForestParameters | None:
+    """Return growth parameters if the estimator is a DecisionTreeClassifier that can use shared bins, else None."""
     if type(model.estimator) is not DecisionTreeClassifier:
         return None
     parameters, plain = model.estimator.get_params(), DecisionTreeClassifier().get_params()
@@ -120,14 +120,14 @@ def _own_parameters(model: Any, data: TrainingData) -> ForestParameters | None:
     template._check_parameters()
     vars(template).update({name: vars(model)[name] for name in _COLUMNS if name in vars(model)})
     (n_rows,) = sum_ints(data.comm, len(data.y))
-    return forest_parameters(template, n_rows, float(n_rows), in_random_order=takes_equals_at_random(template))
+    return forest_parameters(template, n_rows, float(n_rows), in_random_order=breaks_ties_at_random(template))
 
 
 def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
-    """Return a round of the last fit, applied to the learner's rows."""
+    """Return the vote of round `index` of the last fit, with the codes of the learner's rows."""
     is_real, weight = model.algorithm == "real", model.estimator_weights_[index]
     if isinstance(learner, Estimators):
-        weak, values = learner.from_fitted(model._models[index]), model._values[index]
+        weak, values = learner.wrap_fitted(model._models[index]), model._values[index]
     else:
         tree = model._ensemble.tree(index)
         codes, validation_codes = learner.rows.nodes(tree)
@@ -139,6 +139,7 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
 
 
 def _voting_rules(model: Any, comm: Comm) -> VotingRules:
+    """Return the settings of the voting rounds from the model's parameters."""
     resample = draws_rows(model)
     return VotingRules(
         n_classes=len(model.classes_),
@@ -159,6 +160,7 @@ class WeakTrees(Members):
     """Sequence of the trees of an AdaBoost model, created on access; leaves predict the class that they vote for."""
 
     def _member(self, t: int) -> Any:
+        """Return tree t as a fitted decision tree that predicts the class it votes for."""
         model, trees = self._forest, self._forest._ensemble
         tree = trees.tree(t)
         if hasattr(model, "classes_"):
@@ -169,7 +171,10 @@ class WeakTrees(Members):
 
 
 def _votes(tree: Tree) -> NDArray[np.float64]:
-    """Return class probabilities that are 1 for the class with the largest value; for two classes, of the second."""
+    """Return each node's class probabilities, (n_nodes, n_classes): 1 for the class with the largest value.
+
+    For two classes, the only column is the probability of the second class.
+    """
     if tree.value.shape[1] == 1:
         return (tree.value > 0).astype(np.float64)
     return np.eye(tree.value.shape[1])[tree.value.argmax(axis=1)]

@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fastens.adaboost.reweight import advance, class_sums, make_whole
 from fastens.base import BaseFastens, TrainingData
 from fastens.boosting.rounds import OnRound
-from fastens.combining.responses import check_kind, label_places, seeded, tags_of, with_weight_type
+from fastens.combining.responses import check_kind, label_indices, seeded, tags_of, with_weight_type
 from fastens.engine.bins.binning import AnyCodes, AnyMatrix, Binning
 from fastens.engine.comm import LOCAL, Comm, first_row, gathered, is_any, max_floats, sum_ints, sum_over
 from fastens.engine.elementary import exp, log
@@ -47,8 +47,8 @@ _SLACK = 3.0
 _MAX_CLASSES = 1 << 16
 
 
-def class_numbers(y: NDArray[np.float64], n_classes: int) -> NDArray[np.uint16]:
-    """Convert the classes of rows to the 16 bits that kernels read; raise ValueError if there are too many classes."""
+def encode_classes(y: NDArray[np.float64], n_classes: int) -> NDArray[np.uint16]:
+    """Return the class indices as the 16-bit integers of the kernels; raise ValueError for too many classes."""
     if n_classes > _MAX_CLASSES:
         raise ValueError(f"y must hold at most {_MAX_CLASSES} classes; it holds {n_classes}.")
     return y.astype(np.uint16)
@@ -86,6 +86,7 @@ class RoundWeights:
         self._log_start = self._log_sum
 
     def _start(self, sample_weight: NDArray[np.float64]) -> None:
+        """Set the initial log weights, or the numbers of copies if the weights are integers."""
         is_whole = not is_any(self._comm, not are_whole(sample_weight))
         if is_whole and sum(self._comm.allgather(float(sample_weight.sum()))) < 2.0**40:
             self.copies = sample_weight.astype(np.int64)
@@ -93,15 +94,17 @@ class RoundWeights:
             self.logs[:] = log(sample_weight)
 
     def _find_largest(self) -> None:
+        """Set the largest log weight over all ranks."""
         (self._largest,) = max_floats(self._comm, float(self.logs.max(initial=-np.inf)))
 
     def _make_whole(self) -> None:
+        """Set the integer weights and their total from the log weights, relative to the largest."""
         self._shift = self._largest
         total = make_whole(self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, self._n_threads)
         (self.total,) = sum_ints(self._comm, total)
 
     def advance(self, codes: NDArray[np.unsignedinteger], steps: NDArray[np.float64]) -> None:
-        """Add ``steps[code, class]`` to the logarithm of each row's weight."""
+        """Add ``steps[code, class]`` to each row's log weight, and update the integer weights."""
         self._shift = self._largest + float(steps.max())
         total, largest = advance(
             self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, codes, steps, self._n_threads
@@ -111,7 +114,7 @@ class RoundWeights:
             self._make_whole()
 
     def add(self, steps: NDArray[np.float64]) -> None:
-        """Add an individual step to the logarithm of each row's weight."""
+        """Add an individual step, (n_rows,), to each row's log weight, and update the integer weights."""
         self.logs += steps
         self._find_largest()
         self._make_whole()
@@ -143,21 +146,21 @@ class RoundWeights:
         return self.whole / self.total
 
     def mean(self, losses: NDArray[np.float64]) -> float:
-        """Return the weighted mean of losses from 0 to 1; products are rounded per copy so that the sum is exact."""
+        """Return the weighted mean of row losses from 0 to 1, rounding products per copy so that the sum is exact."""
         copies = 1 if self.copies is None else self.copies
         lost = np.rint(self.whole // copies * losses).astype(np.int64) * copies
         (total,) = sum_ints(self._comm, int(lost.sum()))
         return total / self.total
 
     def rounded(self, n_bits: int) -> NDArray[np.int64]:
-        """Round the integer weights so that their sum is about 2**n_bits or less; copies of a row stay identical."""
+        """Return integer weights with a sum of about 2**n_bits or less; copies of a row stay identical."""
         surplus = max(0, self.total.bit_length() - n_bits)
         if self.copies is None:
             return (self.whole + ((1 << surplus) >> 1)) >> surplus
         return ((self.whole // self.copies + ((1 << surplus) >> 1)) >> surplus) * self.copies
 
     def sums(self, cells: NDArray[np.unsignedinteger], n_cells: int, n_classes: int) -> NDArray[np.int64]:
-        """Return the sums of the weights by cell and class."""
+        """Return the sums of the integer weights by cell and class, (n_cells, n_classes); `cells` is each row's."""
         sums = np.zeros((n_cells, n_classes), dtype=np.int64)
         class_sums(cells, self.classes, self.whole, sums)
         return sum_over(self._comm, sums)
@@ -177,7 +180,7 @@ class RoundWeights:
 
 
 def content_order(columns: Any, classes: NDArray[np.uint16], comm: Comm = LOCAL) -> NDArray[np.uint32]:
-    """Return the rows of all ranks in the order of a hash of their contents, which are given column by column."""
+    """Return the indices of all ranks' rows, sorted by a hash of their columns and class."""
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:
@@ -254,12 +257,12 @@ class DrawnRows(NamedTuple):
 
     @classmethod
     def of(cls, counts: Sequence[Any], rows: NDArray[np.intp] | None, order: Any) -> DrawnRows | None:
-        """Return the rows drawn in all rounds, or None if a round was fitted without drawing or by several ranks."""
+        """Return the record of the rows drawn in all rounds, or None if a round has no counts."""
         return None if any(drawn is None for drawn in counts) else cls(counts, rows, crc32(order))
 
     @staticmethod
     def samples_of(model: Any) -> list[NDArray[np.int32]]:
-        """Return the row indices of each round of a model, repeated as often as they were drawn."""
+        """Return the row indices that each round of a model was fitted to, repeated as often as drawn."""
         if not draws_rows(model._as_fitted()):
             raise AttributeError("estimators_samples_ needs rounds that are fitted to drawn rows. Use resample=True.")
         if (drawn := model._drawn) is None:
@@ -294,7 +297,7 @@ class VotingRun:
         self._is_over = False
 
     def validate_on(self, classes: NDArray[np.uint16], sample_weight: Array | None) -> None:
-        """Measure the loss on the learner's validation rows after each round."""
+        """Set the classes and weights of the learner's validation rows, whose loss is recorded after each round."""
         self.validation = RoundWeights(classes, sample_weight, self.rules.n_threads, self._comm)
 
     def run(self, on_round: OnRound | None = None) -> None:
@@ -311,7 +314,7 @@ class VotingRun:
                 return
 
     def add(self, vote: Vote) -> None:
-        """Add a vote, reweight the rows and record the losses."""
+        """Append a vote, update the row weights and record the losses."""
         if vote.restarted:
             self.restart()
         steps = steps_of(vote.values, vote.weight, self.rules.is_real)
@@ -334,7 +337,7 @@ class VotingRun:
         self.weights.restart()
 
     def _next_vote(self) -> Vote | None:
-        """Fit the next classifier; return None if it does not beat chance and boosting must end."""
+        """Return the next round's vote; None if no classifier beats chance, so that boosting must end."""
         for attempt in range(MAX_RESTARTS + 1):
             index = self.n_rounds * (MAX_RESTARTS + 1) + attempt
             vote = self._fit_vote(index, restarted=attempt > 0)
@@ -353,6 +356,7 @@ class VotingRun:
         return vote._replace(weight=1.0, values=self._one_hot[vote.weak.cell_class])
 
     def _fit_vote(self, index: int, restarted: bool) -> Vote:
+        """Return the vote of a weak classifier fitted to the current weights; `index` selects the seed."""
         weights = self.weights
         drawn = None
         if self.order is not None:
@@ -372,10 +376,10 @@ class VotingRun:
         else:
             weight = self._weight(error)
             values = weight * self._one_hot[weak.cell_class]
-        return Vote(weak, values, weight, error, restarted, kept_counts(drawn, self._comm))
+        return Vote(weak, values, weight, error, restarted, compact_counts(drawn, self._comm))
 
     def _sums(self, weak: Weak) -> NDArray[np.int64]:
-        """Return the sums of the current weights by cell and class."""
+        """Return the sums of the current weights by cell and class, (n_cells, n_classes)."""
         n_codes = len(weak.cell_class) if weak.cells is None else len(weak.cells)
         by_code = self.weights.sums(weak.codes, n_codes, self.rules.n_classes)
         if weak.cells is None:
@@ -394,7 +398,7 @@ class VotingRun:
         return self.rules.learning_rate * float(log((1 - error) / error) + log(odds_of_chance))
 
     def _log_odds(self, sums: NDArray[np.int64]) -> Array:
-        """Return the votes of SAMME.R: the log probabilities of the classes in each cell, centred over the classes.
+        """Return the votes of SAMME.R, (n_cells, n_classes): log probabilities, centred over the classes.
 
         Probabilities are smoothed by the weight of about one row, as recommended by Schapire & Singer (1999), section
         4.2.
@@ -407,7 +411,7 @@ class VotingRun:
         return self.rules.learning_rate * (logs - logs.mean(axis=1, keepdims=True))
 
     def _within_limits(self, weak: Weak, values: Array) -> Array:
-        """Clip the votes of leaves to the monotonic constraints, which smoothing can violate in small leaves."""
+        """Return votes clipped to the monotonic constraints, which smoothing can violate in small leaves."""
         if self.learner.monotone is None:
             return values
         rules = GrowthParameters(monotone=self.learner.monotone)
@@ -422,7 +426,7 @@ class VotingRun:
 
 
 def steps_of(values: Array, weight: float, is_real: bool) -> Array:
-    """Return the steps of the log weights that a vote causes, by cell and class.
+    """Return the steps of the log weights that a vote causes, (n_cells, n_classes).
 
     For discrete votes, the step is weight / K if the class is not the cell's class, and weight / K - weight if it is,
     so that the mean row weight is the exponential loss of SAMME. For two classes, the steps are plus and minus half of
@@ -450,11 +454,12 @@ class BinnedRows:
         self._n_threads = n_threads
 
     def nodes(self, tree: Tree) -> tuple[NDArray[np.uint16], NDArray[np.uint16] | None]:
-        """Return the node index of the leaf that each training and validation row falls into."""
+        """Return the leaf's node index of each training row and of each validation row (None without them)."""
         validation = None if self.validation is None else self._nodes_of(tree, self.validation)
         return self._nodes_of(tree, self.columns), validation
 
     def _nodes_of(self, tree: Tree, columns: AnyCodes) -> NDArray[np.uint16]:
+        """Return the node index of the leaf that each row of bin codes falls into, (n_rows,)."""
         numbers = np.zeros(columns.shape[1])
         numbered = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
         add_tree_to_raw(columns, numbered, numbers, self._n_threads)
@@ -472,14 +477,14 @@ class Stumps:
         self.columns = rows.columns
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Fit a stump; ties go to the first feature, then to the lowest threshold."""
+        """Return a stump fitted to weighted or drawn rows; ties go to the first feature, then the lowest threshold."""
         stump = self._finder.fit(weights.whole if drawn is None else drawn, self._comm)
         column, validation = max(stump.feature, 0), self.rows.validation  # the feature is -1 if there is no split
         codes, validation_codes = self.columns[column], None if validation is None else validation[column]
         return Weak(stump, codes, validation_codes, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
-        """Return the stumps as an ensemble of trees."""
+        """Return the stumps of the votes as an ensemble of trees."""
         values = np.array([tree_values(vote.values) for vote in votes])
         context = self.columns, self.rows.binning, self._comm
         return stump_ensemble([vote.weak.model for vote in votes], values, *context)
@@ -498,10 +503,10 @@ class Trees:
         self.monotone = rules.monotone
         self._comm = matrix.comm
         (n_rows,) = sum_ints(self._comm, matrix.n_rows)
-        self._grower = ForestGrower(matrix, target, _limited(rules, n_rows), n_threads)
+        self._grower = ForestGrower(matrix, target, _limit_leaves(rules, n_rows), n_threads)
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Grow a tree; its cells are its nodes."""
+        """Return a tree fitted in round `index` as a weak classifier, whose cells are its nodes."""
         tree = self.grow(weights, drawn, index)
         share = tree.value
         cell_class = (share[:, 0] > 0.5).astype(np.intp) if share.shape[1] == 1 else share.argmax(axis=1)
@@ -509,7 +514,7 @@ class Trees:
         return Weak(tree, codes, validation, None, cell_class, None)
 
     def grow(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
-        """Grow the tree of a round on the weighted rows, or on the drawn rows."""
+        """Return the tree of round `index`, grown on the weighted rows, or on the drawn rows."""
         sample = weights.rounded(_TREE_BITS) if drawn is None else drawn
         totals = None
         if self._comm.size > 1:
@@ -519,19 +524,19 @@ class Trees:
         return tree
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
-        """Return the trees with their votes as values."""
+        """Return the trees of the votes as an ensemble, with votes as values."""
         return self.with_values([vote.weak.model for vote in votes], [tree_values(vote.values) for vote in votes])
 
     def with_values(self, trees: Sequence[Tree], values: Sequence[NDArray[np.float64]]) -> TreeEnsemble:
-        """Return an ensemble of trees with new node values."""
+        """Return an ensemble of trees with these values, an array (n_nodes, n_outputs) for each tree."""
         renewed = [replace(tree, value=value) for tree, value in zip(trees, values, strict=True)]
         return TreeEnsemble.from_trees(
             renewed, np.zeros(len(renewed)), np.zeros(renewed[0].value.shape[1]), self.rows.binning
         )
 
 
-def _limited(rules: ForestParameters, n_rows: int) -> ForestParameters:
-    """Limit trees that could exceed 16-bit node indices to their best `MAX_LEAVES` leaves."""
+def _limit_leaves(rules: ForestParameters, n_rows: int) -> ForestParameters:
+    """Return the rules with at most `MAX_LEAVES` leaves if trees could exceed 16-bit node indices."""
     depth = rules.max_depth or n_rows
     if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MAX_LEAVES:
         return rules
@@ -539,12 +544,12 @@ def _limited(rules: ForestParameters, n_rows: int) -> ForestParameters:
 
 
 def tree_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Convert votes by cell and class to tree values: the difference for two classes, otherwise one per class."""
+    """Return votes (n_cells, n_classes) as node values: the difference for two classes, else one per class."""
     return values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
 
 
 def class_values(values: NDArray[np.float64], is_real: bool) -> NDArray[np.float64]:
-    """Convert tree values to votes by cell and class; the inverse of `tree_values`."""
+    """Return node values as votes by cell and class; the inverse of `tree_values`."""
     if values.shape[1] > 1:
         return values
     if is_real:
@@ -565,30 +570,30 @@ class Estimators:
         self.columns = np.asarray(dense, dtype=np.float64).T
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Fit a clone, whose cells are the classes that it predicts."""
+        """Return a clone fitted in round `index` as a weak classifier, whose cells are the classes it predicts."""
         y = self._labels[self._classes]
         counts = weights.whole if drawn is None else drawn
-        return self.from_fitted(fitted_copy(self._estimator, self._X, y, (counts, weights.n_copies), index))
+        return self.wrap_fitted(fitted_copy(self._estimator, self._X, y, (counts, weights.n_copies), index))
 
-    def from_fitted(self, model: Any) -> Weak:
-        """Return a fitted clone as a weak classifier."""
+    def wrap_fitted(self, model: Any) -> Weak:
+        """Return a fitted clone as a weak classifier, with its predictions for the learner's rows."""
         validation = None if self._X_val is None else class_indices(model, self._labels, self._X_val)
         predicted = class_indices(model, self._labels, self._X)
         return Weak(model, predicted, validation, None, np.arange(len(self._labels)), None)
 
 
-def in_format(data: TrainingData, X: Any) -> TrainingData:
+def match_sparse_format(data: TrainingData, X: Any) -> TrainingData:
     """Return the data with the rows as CSC if X was passed as CSC, which some estimators read faster than CSR."""
     return data._replace(X=data.X.tocsc()) if getattr(X, "format", None) == "csc" else data
 
 
-def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], whole: tuple[NDArray[np.int64], int], index: int) -> Any:
-    """Return a clone fitted with integer weights, or on that many copies of each row if it has no `sample_weight`.
+def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], copies: tuple[NDArray[np.int64], int], index: int) -> Any:
+    """Return a clone fitted with integer weights, or on repeated rows if it does not support weights.
 
-    `whole` is a pair of the integer weights and the number of rows including copies, to which the weights are
+    `copies` is a pair of the integer weights and the number of rows including copies, to which the weights are
     normalised.
     """
-    weights, n_copies = whole
+    weights, n_copies = copies
     model = clone(estimator)
     if "random_state" in model.get_params(deep=False) and model.random_state is None:
         model.set_params(random_state=index)
@@ -626,8 +631,8 @@ def check_weak(estimator: Any, wants_classifier: bool) -> None:
         )
 
 
-def knowing_categories(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any:
-    """Return the estimator with the categorical columns set, if it would infer them from the column types."""
+def with_categorical_columns(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any:
+    """Return the estimator with its categorical columns set, if it would infer them from column types."""
     parameters = estimator.get_params(deep=False) if isinstance(estimator, BaseFastens) else {}
     categorical_columns = np.flatnonzero(is_categorical).tolist()
     if (
@@ -642,12 +647,12 @@ def knowing_categories(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any
 
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
-    """Return the index among the sorted labels of the class that an estimator predicts for each row."""
-    return label_places("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
+    """Return the index in the sorted `labels` of the class that an estimator predicts for each row, (n_rows,)."""
+    return label_indices("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
 
 
 def models_to_arrays(owner: Any) -> dict[str, NDArray[Any]]:
-    """Convert the fitted estimators of a model, if any, to arrays; other libraries' are pickled if allowed."""
+    """Return a model's fitted estimators as arrays to save; other libraries' are pickled if allowed."""
     arrays: dict[str, NDArray[Any]] = {}
     for number, model in enumerate(vars(owner).get("_models", ())):
         arrays |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")
@@ -655,7 +660,7 @@ def models_to_arrays(owner: Any) -> dict[str, NDArray[Any]]:
 
 
 def restore_models(owner: Any, arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Restore the estimators of `models_to_arrays`; return False if the model has trees of its own instead."""
+    """Set the estimators from the arrays of `models_to_arrays`; return False if the model has trees instead."""
     model_arrays = numbered_arrays(MODELS, arrays)
     if model_arrays:
         owner._models = [
@@ -667,7 +672,7 @@ def restore_models(owner: Any, arrays: Mapping[str, NDArray[Any]]) -> bool:
     return bool(model_arrays)
 
 
-def check_own_trees(estimator: Any, comm: Comm) -> None:
+def check_single_rank(estimator: Any, comm: Comm) -> None:
     """Raise ValueError if an arbitrary estimator would have to be fitted to rows on several ranks."""
     if comm.size > 1:
         raise ValueError(
@@ -677,15 +682,18 @@ def check_own_trees(estimator: Any, comm: Comm) -> None:
 
 
 def draws_rows(model: Any) -> bool:
-    """Return True if the rounds of a model are fitted to drawn rows: if chosen, or if `estimator` needs copies."""
+    """Return True if rounds are fitted to drawn rows: if `resample` is set, or if `estimator` needs copies."""
     is_voting = getattr(model, "algorithm", VOTING[0]) in VOTING
     return is_voting and (
         model.resample or not (model.estimator is None or has_fit_parameter(model.estimator, "sample_weight"))
     )
 
 
-def kept_counts(drawn: NDArray[np.int64] | None, comm: Comm) -> NDArray[np.unsignedinteger] | None:
-    """Return the numbers of draws as the smallest integers that hold them; None with several ranks or many rows."""
+def compact_counts(drawn: NDArray[np.int64] | None, comm: Comm) -> NDArray[np.unsignedinteger] | None:
+    """Return numbers of draws as the smallest unsigned integers; None if they are not recorded.
+
+    They are not recorded without draws, on several ranks and for many rows.
+    """
     if drawn is None or comm.size > 1 or len(drawn) > _MAX_RECORDED_ROWS:
         return None
     return drawn.astype(np.min_scalar_type(int(drawn.max(initial=0))))

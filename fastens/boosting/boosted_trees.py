@@ -66,7 +66,7 @@ from fastens.params.rules import ANYTHING, FLAG, NONE, RANDOM_STATE, Rule, one_o
 from fastens.params.types import Callbacks, ColumnChoice, ColumnGroups, LearningRate, Metric, PerColumn, RandomState
 from fastens.rollback import keep_on_interrupt, keep_partial
 from fastens.table.training_data import WEIGHT_TYPE
-from fastens.tree_model.saving import BINS, of_rounds, tree_arrays, trees_among
+from fastens.tree_model.saving import BINS, slice_rounds, tree_arrays, trees_from_arrays
 from fastens.tree_model.tree_model import TreeModel
 
 Array = NDArray[np.float64]
@@ -333,12 +333,15 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     # Before the rounds --------------------------------------------------
 
     def _get_loss(self) -> Loss:
+        """Return the loss of the parameters; subclasses override it."""
         raise NotImplementedError
 
     def _growth_parameters(self) -> GrowthParameters:
+        """Return the parameters of tree growth."""
         return growth_parameters(self)
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError for an invalid `eval_metric`, and for parameters that exclude each other."""
         self._metrics_rule.check("eval_metric", self.eval_metric)
         validate_combinations(self)
 
@@ -347,7 +350,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return self._options("early_stopping") or EarlyStopping()
 
     def _with_offset(self, data: TrainingData, init_score: Any) -> TrainingData:
-        """Return the rows with their initial raw predictions; `init_score` has an entry for each row passed to fit."""
+        """Return the rows with `init_score`, which has an entry for each row passed to `fit`, as their offset."""
         if init_score is None:
             return data
         offset = checked_offset(init_score, data.n_given, self._get_loss().n_outputs, data.rows)
@@ -396,7 +399,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return y if self._query_column is None else np.ascontiguousarray(y[:, : self._query_column])
 
     def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
-        """Bin the rows and prepare the rounds."""
+        """Return the training loop on the binned rows, before its first round."""
         self._loss = self._get_loss()
         rules = boosting_parameters(self, self._seed, resolve_n_jobs(self.n_jobs))
         inputs = prepared(self, training, rules, earlier)
@@ -413,7 +416,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return rounds
 
     def _continue_loss(self, rounds: Rounds, earlier: Any) -> None:
-        """Continue the state of the loss of the fit that is continued; raise ValueError if the rows do not match it."""
+        """Copy the loss's state from the continued fit `earlier`; raise ValueError if the rows do not match it."""
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
         """Make the rounds evaluate `eval_metric` on the validation set after each round."""
@@ -422,7 +425,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         rounds.measure_by(self._metrics(rounds, rounds.validation), decides=self.early_stopping is not False)
 
     def _metrics(self, rounds: Rounds, rows: ScoredRows) -> Metrics:
-        """Return the metrics of some rows."""
+        """Return the evaluation of `eval_metric` on some rows, whose raw predictions the rounds update."""
         metric = self.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
             self._loss.check_measured(rows.y)
@@ -435,36 +438,40 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     # After the rounds --------------------------------------------------
 
     def _fit_again(self, data: TrainingData, start: float, shifts: dict[int, Array]) -> None:
-        """Fit anew to all rows with the best number of rounds; the recorded scores are kept."""
+        """Fit to all rows with the best number of rounds, keeping the recorded scores.
+
+        `shifts` holds the shifts of the leaf values by round, as recorded with the validation set.
+        """
         rounds = self._start_rounds(data, None, None)
         rounds.shifts = shifts
         rounds.rules = replace(rounds.rules, n_rounds=self.n_estimators_)
         rounds.run(None, end_of_time(self._stopping, start, is_last=True))
         self.n_estimators_ = rounds.n_rounds
-        self._keep(rounds, rounds.n_rounds)
+        self._keep_rounds(rounds, rounds.n_rounds)
 
     def _finish(self, rounds: Rounds, n_rounds: int | None = None) -> None:
         """Set the fitted attributes from the first `n_rounds` rounds, by default up to the best round."""
         is_partial = n_rounds is not None
         n_rounds = rounds.best_round if n_rounds is None else n_rounds
-        self._keep(rounds, n_rounds)
+        self._keep_rounds(rounds, n_rounds)
         self.n_estimators_, self.evals_result_ = n_rounds, rounds.evaluations()
-        self._forget(*_OUT_OF_BAG, "_best_trees")
+        self._delete(*_OUT_OF_BAG, "_best_trees")
         if is_partial:
             self._best_trees = rounds.best_trees()
 
-    def _keep(self, rounds: Rounds, n_rounds: int) -> None:
+    def _keep_rounds(self, rounds: Rounds, n_rounds: int) -> None:
         """Keep the trees of the first rounds, and drop the row data that the loss holds."""
         self._restored()
         self._ensemble = rounds.ensemble(n_rounds)
         self._send_unseen()
-        self._forget("_calibration")
+        self._delete("_calibration")
         self._learn_from_rounds(rounds, n_rounds)
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
-        """Set the fitted attributes of a subclass that depend on the first `n_rounds` rounds."""
+        """Set a subclass's fitted attributes that depend on the first `n_rounds` rounds."""
 
-    def _forget(self, *names: str) -> None:
+    def _delete(self, *names: str) -> None:
+        """Delete the named attributes, if they are set."""
         for name in names:
             self.__dict__.pop(name, None)
 
@@ -509,8 +516,8 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         True
         """
         model, data = refitted(self, (X, y, sample_weight, init_score), decay_rate)
-        model._forget("_best_trees", "_calibration")
-        model._leaves_changed(data, decay_rate)
+        model._delete("_best_trees", "_calibration")
+        model._update_after_refit(data, decay_rate)
         return model
 
     def __getitem__(self, rounds: slice) -> Any:
@@ -518,14 +525,15 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._check_fitted()
         if not isinstance(rounds, slice):
             raise TypeError(f"rounds must be a slice, such as model[:50]; got {rounds!r}.")
-        return of_rounds(self, rounds)
+        return slice_rounds(self, rounds)
 
-    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
-        """Update the attributes of a subclass that depend on the leaf values, from the new rows."""
+    def _update_after_refit(self, data: TrainingData, decay: float) -> None:
+        """Update a subclass's attributes that depend on the leaf values, from the rows of `refit_leaves`."""
 
     # Saving --------------------------------------------------
 
     def _saved_parameters(self) -> dict[str, Any]:
+        """Return the parameters to save; callables and splitters are replaced by values that can be saved."""
         metric = self.eval_metric  # callables and splitters cannot be saved
         is_plain = all(isinstance(each, str) for each in (metric if isinstance(metric, list | tuple) else [metric]))
         replacements: dict[str, Any] = {"callbacks": None, "eval_metric": metric if is_plain else LOSS}
@@ -537,15 +545,17 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return {name: replacements.get(name, value) for name, value in super()._saved_parameters().items()}
 
     def _round_arrays(self) -> Arrays:
+        """Return the recorded scores, the best trees of DART and the calibration as arrays to save."""
         scores = self.evals_result_.to_arrays()
         best = {} if self._best_trees is None else tree_arrays(self._best_trees, _BEST)
         calibration = {} if self._calibration is None else self._calibration.to_arrays()
         return scores | best | calibration
 
     def _restore_rounds(self, arrays: Arrays) -> None:
+        """Set the recorded scores, the best trees of DART and the calibration from saved arrays."""
         self.evals_result_ = Evaluations.from_arrays(arrays)
         if any(name.startswith(_BEST) for name in arrays):
-            self._best_trees = trees_among(arrays, _BEST)
+            self._best_trees = trees_from_arrays(arrays, _BEST)
         if self._calibration_type is not None and any(name.startswith(CALIBRATION) for name in arrays):
             self._calibration = self._calibration_type.from_arrays(arrays, self._n_targets)
 
@@ -557,17 +567,21 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     )
 
     def _n_outputs(self) -> int:
+        """Return the number of raw predictions for each row."""
         return self._loss.n_outputs
 
     def _restored(self) -> None:
+        """Set the loss, after the other fitted attributes have been restored."""
         self._loss = self._as_fitted()._get_loss()
 
     # Targets --------------------------------------------------
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
+        """Learn from the training target, and return it encoded."""
         return self._encode_target(y)
 
     def _encode_target(self, y: NDArray[Any]) -> Array:
+        """Return the target as the loss reads it; subclasses override it."""
         return y
 
     def _joined_losses(self, parts: Sequence[Loss]) -> Loss:
@@ -579,7 +593,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return parts[0] if len(parts) == 1 else ColumnLosses(parts)
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
-        """Return the targets as the user passed them, from encoded ones."""
+        """Return the targets as the user passed them, from encoded targets."""
         return y
 
     # Predict --------------------------------------------------
@@ -597,22 +611,24 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             yield self._score_of(y, predicted, sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        """Return the score of predictions, computed as in `score`."""
         return score_of(self, y, predicted, sample_weight)
 
     def _response(self, method: str, raw: Array) -> Any:
-        """Convert raw predictions of shape (n_samples, n_outputs) into the result of a prediction method."""
+        """Return what the prediction method `method` returns for raw predictions (n_samples, n_outputs)."""
         return self._loss.predict(raw)
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
-        """Return an estimator-specific metric by name, larger being better; `loss` has the communicator."""
+        """Return an estimator-specific metric by name, or None; larger values are better."""
         return None
 
     def _raw_from(self, X: Any, init_score: Any) -> Array:
-        """Return raw predictions, with `init_score` added if there is one."""
+        """Return raw predictions, (n_samples, n_outputs), plus `init_score` if it is not None."""
         raw = self._raw(X)
         return raw if init_score is None else raw + checked_offset(init_score, *raw.shape)
 
     def _staged_raw_from(self, X: Any, init_score: Any) -> Iterator[Array]:
+        """Yield the raw predictions, (n_samples, n_outputs), after each round, plus `init_score` if passed."""
         X = self._check_table(X)
         trees, rows = on_used_columns(self._ensemble, X)
         for raw in trees.staged_raw(rows, resolve_n_jobs(self.n_jobs)):

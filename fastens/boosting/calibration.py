@@ -61,11 +61,11 @@ class IntervalCalibration:
 
     @classmethod
     def learn(cls, model: Any, rows: RowArguments, y: Any, sample_weight: Any) -> IntervalCalibration:
-        """Learn from a table, its targets and weights."""
-        rows, y, sample_weight, conditions, held = _prepared(model, rows, y, sample_weight)
+        """Return the calibration of a fitted model by held-out rows with their targets and weights."""
+        rows, y, sample_weight, conditions, held = _checked_rows(model, rows, y, sample_weight)
         predicted = _predicted_targets(model, rows.X, rows.init_score)
         n_rows = len(predicted[0])
-        targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, held, n_rows)
+        targets, weight = _encoded_targets(model, y, n_rows), _effective_weights(model, sample_weight, held, n_rows)
         parts = zip(predicted, targets, losses_of_targets(model._loss), strict=True)
         errors = [
             HeldOut.errors(predictions, target, loss.deviation(predictions), weight, group=held.group)
@@ -86,7 +86,7 @@ class IntervalCalibration:
         return intervals[0] if len(intervals) == 1 else np.stack(intervals, axis=1)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as named arrays."""
+        """Return the errors and conditions as arrays to save."""
         arrays: dict[str, np.ndarray] = self.conditions.to_arrays(PREFIX)
         for target, errors in enumerate(self.errors):
             arrays |= errors.to_arrays(f"{PREFIX}{target}.")
@@ -108,11 +108,11 @@ class SetCalibration:
 
     @classmethod
     def learn(cls, model: Any, rows: RowArguments, y: Any, sample_weight: Any, conformity: str) -> SetCalibration:
-        """Learn from a table, its targets and weights."""
-        rows, y, sample_weight, conditions, held = _prepared(model, rows, y, sample_weight)
+        """Return the calibration of a fitted model by held-out rows with their targets and weights."""
+        rows, y, sample_weight, conditions, held = _checked_rows(model, rows, y, sample_weight)
         probabilities, score = _predicted_probabilities(model, rows.X, rows.init_score), SetScore(conformity)
         n_rows = len(probabilities[0])
-        targets, weight = _encoded_targets(model, y, n_rows), _counted(model, sample_weight, held, n_rows)
+        targets, weight = _encoded_targets(model, y, n_rows), _effective_weights(model, sample_weight, held, n_rows)
         pairs = zip(probabilities, targets, strict=True)
         held_out_scores = [
             HeldOut(score.of_labels(probability, target)[:, None], weight, held.group) for probability, target in pairs
@@ -131,7 +131,7 @@ class SetCalibration:
         return prediction_sets if len(prediction_sets) > 1 else prediction_sets[0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as named arrays."""
+        """Return the scores and conditions as arrays to save."""
         arrays = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
         for target, scores in enumerate(self.held_out):
             arrays |= scores.to_arrays(f"{PREFIX}{target}.")
@@ -147,6 +147,7 @@ class SetCalibration:
 
 
 def _restored(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldOut], Conditions]:
+    """Return each target's calibration rows, and the conditions, from saved arrays; raise ValueError if malformed."""
     conditions = Conditions.from_arrays(PREFIX, arrays)
     held_out = [HeldOut.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
     if any((held.group is None) != (conditions.labels is None) for held in held_out):
@@ -154,7 +155,7 @@ def _restored(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldO
     return held_out, conditions
 
 
-def _prepared(
+def _checked_rows(
     model: Any, rows: RowArguments, y: Any, sample_weight: Any
 ) -> tuple[RowArguments, Any, Any, Conditions, RowConditions]:
     """Return the rows with a positive weight, their targets and weights, and what the calibration is conditional on."""
@@ -170,7 +171,7 @@ def _prepared(
     return rows, y, sample_weight, replace(conditions, column=column), held
 
 
-def _counted(model: Any, sample_weight: Any, held: RowConditions, n_rows: int) -> Array:
+def _effective_weights(model: Any, sample_weight: Any, held: RowConditions, n_rows: int) -> Array:
     """Return the weights as `fit` counts them, with a mean of 1 unless they are copies, times likelihood ratios."""
     weight = check_weights(sample_weight, n_rows)
     counted = weights_to_count(weight, model.weight_type, has_unit_mean=True, is_fit=False)
@@ -179,7 +180,7 @@ def _counted(model: Any, sample_weight: Any, held: RowConditions, n_rows: int) -
 
 
 def calibration_of(model: Any, method: str, wrapper: str) -> Any:
-    """Return the calibration of a fitted model; raise NotFittedError if it has none."""
+    """Return a fitted model's calibration; raise NotFittedError, which names `method` and `wrapper`, if it has none."""
     model._check_fitted()
     if model._calibration is None:
         raise NotFittedError(
@@ -191,7 +192,7 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
 
 
 def _encoded_targets(model: Any, y: Any, n_rows: int) -> list[Array]:
-    """Return the encoded targets as a list with one array per target."""
+    """Return the encoded targets, an array (n_rows,) for each target."""
     target = model._encode_target(model._read_target(y))
     check_same_rows(n_rows, len(target))
     return list(target.reshape(n_rows, -1).T)
@@ -205,6 +206,6 @@ def _predicted_targets(model: Any, X: Any, init_score: Any) -> list[Array]:
 
 
 def _predicted_probabilities(model: Any, X: Any, init_score: Any) -> list[Array]:
-    """Return the class probabilities for each target."""
+    """Return the class probabilities of each target, an array (n_rows, n_classes) for each."""
     probabilities = with_offset(model.predict_proba, X, init_score)
     return probabilities if isinstance(probabilities, list) else [probabilities]

@@ -95,6 +95,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return tags
 
     def _get_loss(self) -> Loss:
+        """Return the classification loss of all targets; raise ValueError for an ordinal loss with text labels."""
         if isinstance(self.loss, str) and self.loss == "ordinal":
             for classes in self._classes_of_targets():
                 if classes.dtype.kind not in "biuf":
@@ -107,9 +108,11 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
     # Targets --------------------------------------------------
 
     def _classes_of_targets(self) -> list[NDArray[Any]]:
+        """Return the classes of each target, as a list even for one target."""
         return self.classes_ if isinstance(self.classes_, list) else [self.classes_]
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
+        """Return the labels of encoded targets."""
         return labels_of(y, self.classes_)
 
     # Predict --------------------------------------------------
@@ -163,6 +166,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             yield self._response("decision_function", raw)
 
     def _response(self, method: str, raw: Array) -> Any:
+        """Return labels, probabilities or decisions from raw predictions, for the named prediction method."""
         if method == "predict":
             return self._labels_of(raw)
         if method == "predict_proba":
@@ -171,6 +175,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _labels_of(self, raw: Array) -> NDArray[Any]:
+        """Return the most probable label of each row, (n_rows,) or (n_rows, n_targets)."""
         if not isinstance(self._loss, ColumnLosses):
             return most_probable(self._loss.decision(raw), self.classes_)
         targets = zip(self._loss.parts, self._loss.split(raw), self.classes_, strict=True)
@@ -285,7 +290,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
 
 def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the label of each row from one raw prediction (binary) or one per class; ties go to the first class."""
+    """Return each row's label from raw predictions, one (binary) or one per class; ties go to the first class."""
     if raw.shape[1] == 1:
         return classes[(raw[:, 0] > 0).astype(np.intp) % len(classes)]  # ensemble members may have a single class
     return classes[raw.argmax(axis=1)]

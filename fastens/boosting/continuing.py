@@ -32,7 +32,7 @@ from fastens.modelfile.storage import load_model
 from fastens.params.rules import real
 from fastens.table.parts import present_table
 from fastens.table.training_data import TrainingData
-from fastens.tree_model.saving import knowing_more
+from fastens.tree_model.saving import extend_categories
 from fastens.tree_model.tree_model import check_same_rules
 
 # Parameters that may differ when a fit is resumed, because they do not change the rounds before the checkpoint.
@@ -88,7 +88,7 @@ def find_earlier(model: Any, resume: Any) -> Any:
 
 
 def learned_data(model: Any, earlier: Any, rows: tuple[Any, Any, Any], n_validation: int) -> TrainingData:
-    """Learn the columns, classes and weights of the data, with the encoding of the fit that is continued, if any."""
+    """Learn the columns, classes and weights of the rows, with the encoding of the continued fit `earlier` if any."""
     model._known_classes = getattr(earlier, "classes_", None)
     try:
         data: TrainingData = model._learn_data(*rows, n_validation)
@@ -103,7 +103,7 @@ def learned_data(model: Any, earlier: Any, rows: tuple[Any, Any, Any], n_validat
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
-    """Load a checkpoint; raise ValueError if its parameters differ from those of the model."""
+    """Return the model loaded from a checkpoint; raise ValueError if its parameters differ from the model's."""
     checkpoint = load_model(path, {type(model).__name__: type(model)}.get, type(model).__name__)
     theirs, ours = checkpoint.get_params(deep=False), model.get_params(deep=False)
     for name in ours.keys() - _MAY_DIFFER:
@@ -148,7 +148,7 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
     if model._encoder.categories != old.categories:
         for name in ("_ensemble", "_best_trees"):
             if getattr(earlier, name) is not None:
-                setattr(earlier, name, knowing_more(earlier, getattr(earlier, name), model._encoder))
+                setattr(earlier, name, extend_categories(earlier, getattr(earlier, name), model._encoder))
         earlier._encoder = model._encoder
     model._set_columns()
     X, data = present_table(X, data)
@@ -156,7 +156,7 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
 
 
 def _check_same_targets(earlier: Any, model: Any) -> None:
-    """Raise ValueError unless the rows have the targets of the earlier fit."""
+    """Raise ValueError unless the new rows have as many targets and raw predictions as the earlier fit."""
     loss, n_outputs = model._get_loss(), earlier._ensemble.n_outputs
     if loss.n_outputs != n_outputs:
         raise ValueError(
@@ -245,7 +245,7 @@ class LeafRefit:
         self.learning_rate, self._rates = 0.0, learning_rates(model)
         self.weights = RowWeights.of(data.sample_weight, len(data.y), weight_before_classes=data.weight_before_classes)
         self.rules = model._growth_parameters().in_units(self.weights.unit)
-        self.most = np.inf if self.rules.max_delta_step is None else self.rules.max_delta_step
+        self.max_step = np.inf if self.rules.max_delta_step is None else self.rules.max_delta_step
         trees, rows = on_used_columns(self.ensemble, data.X)
         self.leaves = map_parts(trees.apply, rows).astype(np.intp)
         self.y, self.weight = data.y, data.sample_weight
@@ -256,21 +256,22 @@ class LeafRefit:
         self.value = np.array(self.ensemble.value, dtype=np.float64)
 
     def run(self) -> TreeEnsemble:
-        """Return the ensemble with updated leaf values."""
+        """Return the ensemble with leaf values refitted to the new rows, tree after tree."""
         for tree in range(self.ensemble.n_trees):
             if tree % self.ensemble.trees_per_round == 0:
                 self.learning_rate = rate_of_round(self._rates, tree // self.ensemble.trees_per_round)
                 self._start_round()
             self._renew(tree, slice(*self.ensemble.node_offsets[tree : tree + 2]))
-        return self._finished()
+        return self._updated_ensemble()
 
     def _start_round(self) -> None:
+        """Compute the gradients and hessians of the new rows at the current raw predictions."""
         self.derivatives[1] = 1.0
         self.loss.start_round(self.y, self.raw, self.weight)
         self.loss.gradients(self.y, self.raw, self.derivatives[0], self.derivatives[1])
 
     def _renew(self, tree: int, nodes: slice) -> None:
-        """Update the values of the nodes of a tree, and add the tree to the raw predictions."""
+        """Update the node values of a tree, whose nodes are the slice `nodes` of the ensemble's, and add the tree."""
         leaf, first = self.leaves[:, tree], self.ensemble.tree_output[tree]
         outputs = range(first, first + self.value.shape[1])
         for column, output in enumerate(outputs):
@@ -283,7 +284,7 @@ class LeafRefit:
             self._add(tree, self.value[nodes, column], output)
 
     def _new_values(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
-        """Return the node values that a round on the new rows would give; NaN for nodes without rows."""
+        """Return the node values, (n_nodes,), that a round on the new rows would give; NaN for nodes without rows."""
         loss = self.loss.of_output(output)
         if self.loss.renews_leaves:
             order, nodes, starts = _by_leaf(leaf)
@@ -293,11 +294,11 @@ class LeafRefit:
             values[nodes] = loss.leaf_values(residuals, starts, weight)
             return self.learning_rate * values
         step = self._newton_steps(leaf, n_nodes, output)
-        damped = np.clip(loss.damped(np.nan_to_num(step)), -self.most, self.most)
+        damped = np.clip(loss.damped(np.nan_to_num(step)), -self.max_step, self.max_step)
         return self.learning_rate * np.where(np.isnan(step), np.nan, damped)
 
     def _l2(self, output: int) -> float:
-        """Return the L2 penalty of an output if it depends on the noise, computed as in tree growth."""
+        """Return the L2 penalty of an output, for penalties that depend on the noise, as in tree growth."""
         gradients, hessians = self.derivatives[:, output].astype(np.float64)
         squares = gradients**2
         if self.weights.factors is not None:
@@ -308,20 +309,22 @@ class LeafRefit:
         return self.rules.l2_of_noise(root / self.loss.of_output(output).noise_unit, hessian)
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
-        """Return the Newton steps before damping, clipping and shrinkage."""
+        """Return each node's Newton step, (n_nodes,), before damping, clipping and shrinkage; NaN without rows."""
         gradient, hessian = (self._sums(leaf, part[output], n_nodes) for part in self.derivatives)
         l2 = self._l2(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
 
     def _sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
-        """Return the weighted sum of the values in each leaf."""
+        """Return the weighted sum of the rows' values in each node, (n_nodes,); `leaf` is each row's node index."""
         return leaf_sums(leaf, values, self.weights.factors, n_nodes, self.weights.copies)
 
     def _add(self, tree: int, values: Array, output: int) -> None:
+        """Add a tree's node values to the raw predictions of an output."""
         self.raw[output] += values[self.leaves[:, tree]]
 
-    def _finished(self) -> TreeEnsemble:
+    def _updated_ensemble(self) -> TreeEnsemble:
+        """Return the ensemble with the updated node values."""
         return self.ensemble.with_values(self.value)
 
 
@@ -336,6 +339,7 @@ class LinearRefit(LeafRefit):
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeafTerms]()
 
     def _add(self, tree: int, values: Array, output: int) -> None:
+        """Refit the linear models of a tree's leaves, and add the tree to the raw predictions of an output."""
         old, leaf, loss = self.trees[tree], self.leaves[:, tree], self.loss.of_output(output)
         self.models.monotone = self.rules.of_output(output).monotone
         assert isinstance(old, LinearTree)
@@ -346,17 +350,18 @@ class LinearRefit(LeafRefit):
         leaves = nodes, order.astype(np.uint32), starts
         new = self.models.fit(old, leaves, self.derivatives[0, output], self.derivatives[1, output], (1 - kept) * rate)
         renewed = replace(old, value=values[:, None], linear=old.linear.times(kept).plus(new))
-        most = self.learning_rate * self.most
-        linear = lines_within_limits(renewed, renewed.linear, self.models.monotone, most)
+        max_value = self.learning_rate * self.max_step
+        linear = lines_within_limits(renewed, renewed.linear, self.models.monotone, max_value)
         replace(renewed, linear=linear).add(self.X, leaf, self.raw[output])
         self.linear.append(linear)
 
-    def _finished(self) -> TreeEnsemble:
-        return LinearEnsemble(super()._finished(), LinearLeafTerms.join(self.linear))
+    def _updated_ensemble(self) -> TreeEnsemble:
+        """Return the ensemble with the updated node values and linear models."""
+        return LinearEnsemble(super()._updated_ensemble(), LinearLeafTerms.join(self.linear))
 
 
 def _by_leaf(leaf: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
-    """Return the rows sorted by leaf, the leaves with rows, and the offsets of the rows of each leaf."""
+    """Return the row indices sorted by leaf, the leaves that have rows, and the offset of each leaf's first row."""
     order = np.argsort(leaf, kind="stable")
     nodes, starts = np.unique(leaf[order], return_index=True)
     return order, nodes, np.append(starts, len(leaf)).astype(np.int64)

@@ -61,14 +61,14 @@ class GivenValidation(NamedTuple):
 
 
 def holds_out(model: Any) -> bool:
-    """Return True if rows of X are held out for validation when `fit` does not get X_val."""
+    """Return True if `fit` holds out rows of X for validation when it does not get X_val."""
     return bool(model.early_stopping) and not isinstance(model.early_stopping, str)
 
 
 def drawn_rows(
     model: Any, data: TrainingData, seed: int, strata_of: Callable[[Array], NDArray[Any] | None] | None = None
 ) -> tuple[RowNumbers, RowNumbers]:
-    """Draw training and validation rows, stratified by class or, if there are enough rows, by strata."""
+    """Return drawn training and validation row indices of this rank, stratified by class or, if possible, strata."""
     from sklearn.model_selection import train_test_split
 
     (y,) = gathered(data.comm, [data.y])
@@ -90,11 +90,11 @@ def drawn_rows(
             "validation_fraction must leave at least one row each for training and validation; got "
             f"{model.validation_fraction} of {len(rows)} rows. Use early_stopping=False, or pass X_val and y_val."
         ) from error
-    return own_split(data, (np.concatenate([train, rows[~shared]]), validation))
+    return local_split(data, (np.concatenate([train, rows[~shared]]), validation))
 
 
 def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tuple[NDArray[np.bool_], float | int]:
-    """Return a mask of the rows that may be held out, and how many of them are, as a number or a fraction.
+    """Return a mask of the rows that may be held out, and the number or fraction of these rows to hold out.
 
     The only row of a class stays in the training set. On small tables, the number is adjusted so that every other class
     has a row on both sides.
@@ -117,14 +117,17 @@ def check_duplicates(model: Any, data: TrainingData) -> None:
         warn_of_duplicates(content_hashes(data.X, target, resolve_n_jobs(model.n_jobs)), data.X, target)
 
 
-def own_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbers, RowNumbers]:
-    """Return the part of a global split that belongs to this rank."""
+def local_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbers, RowNumbers]:
+    """Return this rank's part of the global training and validation row indices, as local row indices."""
     train, validation = own_rows(data.comm, len(data.y), *parts)
     return train, validation
 
 
 def check_validated(model: Any, validation: TrainingData | None, *, is_recorded: bool = False) -> None:
-    """Raise ValueError or warn about parameters that require validation rows, if there are none."""
+    """Raise ValueError or warn if parameters that require a validation set are changed but there is none.
+
+    `is_recorded` is True if `eval_set` is passed, so that `eval_metric` is used even without a validation set.
+    """
     defaults = constructor_defaults(model)
     unread = ("n_iter_no_change", "tol", *(() if is_recorded else ("eval_metric",)))
     for name in unread if validation is None else ():
@@ -157,7 +160,7 @@ def named_sets(model: Any, eval_set: EvalSet | None) -> dict[str, Any]:
 
 
 def record_sets(model: Any, rounds: Any, sets: Mapping[str, Any]) -> None:
-    """Make the rounds record the metrics of further rows."""
+    """Make the rounds record the metrics of the rows of `eval_set`, after each round."""
     for name, (X_set, y_set, *weight) in sets.items():
         try:
             X, y, weight_of_rows = split_columns(X_set, y=y_set, sample_weight=weight[0] if weight else None)
@@ -190,9 +193,9 @@ def check_arguments(model: Any, init_score: Any, groups: Any, validation_input: 
 
 
 def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
-    """Return training and validation rows from the splitter or at random; None without validation."""
+    """Return training and validation row indices of this rank, by splitter or at random; None without validation."""
     if model._stopping.validation is not None:
-        return own_split(data, _split_by(model._stopping.validation, model, data, groups))
+        return local_split(data, _split_by(model._stopping.validation, model, data, groups))
     if not holds_out(model):
         return None
     check_duplicates(model, data)
@@ -202,7 +205,7 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
 
 
 def _split_by(splitter: Any, model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers]:
-    """Return training and validation rows of all ranks from a splitter."""
+    """Return the training and validation row indices of all ranks from the splitter's last split."""
     if groups is not None:
         groups = unmasked(groups, "groups")
         if groups.shape != (data.n_given,):
@@ -213,7 +216,7 @@ def _split_by(splitter: Any, model: Any, data: TrainingData, groups: Any) -> tup
     elif model._query_column is not None:
         groups = data.y[:, model._query_column]
     target, groups = gathered(data.comm, [model._target_for_hashing(data.y), groups])
-    splitter = _of_present_rows(splitter, data)
+    splitter = _without_removed_rows(splitter, data)
     try:
         splits = list(splitter.split(np.empty((len(target), 0)), target, groups))
     except (TypeError, ValueError) as error:
@@ -241,7 +244,7 @@ def _split_by(splitter: Any, model: Any, data: TrainingData, groups: Any) -> tup
 
 
 def _drawn_queries(model: Any, data: TrainingData) -> tuple[RowNumbers, RowNumbers]:
-    """Draw training and validation rows by whole queries."""
+    """Return drawn training and validation row indices of this rank; the rows of a query stay together."""
     from sklearn.model_selection import GroupShuffleSplit
 
     (queries,) = gathered(data.comm, [data.y[:, model._query_column]])
@@ -251,11 +254,11 @@ def _drawn_queries(model: Any, data: TrainingData) -> tuple[RowNumbers, RowNumbe
             "validation set needs whole queries. Pass X_val and y_val."
         )
     splitter = GroupShuffleSplit(1, test_size=model.validation_fraction, random_state=model._seed)
-    return own_split(data, next(splitter.split(queries, groups=queries)))
+    return local_split(data, next(splitter.split(queries, groups=queries)))
 
 
-def _of_present_rows(splitter: Any, data: TrainingData) -> Any:
-    """Restrict a PredefinedSplit, which has an entry for every row, to rows with positive weight."""
+def _without_removed_rows(splitter: Any, data: TrainingData) -> Any:
+    """Return a PredefinedSplit restricted to the rows with positive weight; other splitters are unchanged."""
     from sklearn.model_selection import PredefinedSplit
 
     if not isinstance(splitter, PredefinedSplit):
@@ -268,7 +271,7 @@ def _of_present_rows(splitter: Any, data: TrainingData) -> Any:
 
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
-    """Return a subset of the rows."""
+    """Return the rows with these indices, with their targets, weights and offsets."""
     weight, weight_before_classes = (
         values if values is None else values[rows] for values in (data.sample_weight, data.weight_before_classes)
     )
@@ -289,12 +292,12 @@ def offset_to_score(init_score: Any, sample_weight: Any) -> Any:
 
 
 def predicted_to_score(model: Any, X: Any, init_score: Any, sample_weight: Any) -> Any:
-    """Return the predictions for rows that are scored."""
+    """Return the predictions of the rows to score; rows of weight 0 may have any `init_score`."""
     return with_offset(model.predict, X, offset_to_score(init_score, sample_weight))
 
 
 def with_offset(method: Callable[..., Any], X: Any, init_score: Any) -> Any:
-    """Call a prediction method; `init_score` is passed only if it is set, as overridden methods may not accept it."""
+    """Return what a prediction method returns for X; `init_score` is passed only if it is set."""
     return method(X) if init_score is None else method(X, init_score=init_score)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.boosting.fit_arguments import RowNumbers, check_duplicates, own_split, subset
+from fastens.boosting.fit_arguments import RowNumbers, check_duplicates, local_split, subset
 from fastens.boosting.parameters import Prepared, boosting_parameters, less_pruned, prepared
 from fastens.boosting.rounds import BoostingParameters, Rounds, scaled_tree
 from fastens.engine.bins.bin_values import BinnedSource
@@ -63,7 +63,7 @@ class RoundWatch:
         if model._on_round is not None:
             model._on_round(index, n_rounds, train, validation)
         env = CallbackEnv(
-            model.get_params(deep=False), index, self._begin, n_rounds, self._measured(train), self._partial
+            model.get_params(deep=False), index, self._begin, n_rounds, self._latest_evaluations(train), self._partial
         )
         self.failed = True
         try:
@@ -78,14 +78,15 @@ class RoundWatch:
         return stop
 
     def finish(self) -> None:
-        """End the progress reports of the fit."""
+        """End the task of the fit for progress reports."""
         self._tasks.end()
 
     def release(self) -> None:
         """Release the rows and leave the model unchanged, because callbacks may keep a `CallbackEnv` after the fit."""
         self._run, self._callbacks = None, ()
 
-    def _measured(self, train: float) -> list[Evaluation]:
+    def _latest_evaluations(self, train: float) -> list[Evaluation]:
+        """Return the latest value of each metric on each set, and the training loss `train`."""
         evaluations = [Evaluation("training", "loss", train, False)]
         metrics = None if self._run is None else self._run.metrics
         sets = {} if metrics is None else {"validation": metrics}
@@ -97,14 +98,14 @@ class RoundWatch:
         ]
 
     def _partial(self) -> Any:
-        """Return the estimator, fitted with the rounds so far while training runs."""
+        """Return the estimator fitted with the rounds so far; after the fit, the estimator unchanged."""
         if self._run is not None:
             self._model._finish(self._run, self._run.n_rounds)
         return self._model
 
 
 def end_of_time(stopping: EarlyStopping, start: float, *, is_last: bool = False) -> float:
-    """Return the value of `time.monotonic` from which rounds do not start; `is_last` marks training on all rows."""
+    """Return the `time.monotonic` after which no round starts; `is_last` is True for the fit to all rows."""
     if stopping.time_limit is None:
         return math.inf
     return start + stopping.time_limit * (_SHARE_BEFORE_REFIT if stopping.refit and not is_last else 1.0)
@@ -146,7 +147,7 @@ _ENOUGH, _MAX_RATE = 10.0, 0.2
 
 
 def fold_rows(model: Any, data: TrainingData) -> list[tuple[RowNumbers, RowNumbers]]:
-    """Return training and early-stopping rows for each fold, stratified by class or by the strata of the model.
+    """Return this rank's training and early-stopping row indices of each fold, stratified by class or strata.
 
     The only row of a class is in the training set of all folds, and the rows of a query share a fold.
     """
@@ -160,7 +161,7 @@ def fold_rows(model: Any, data: TrainingData) -> list[tuple[RowNumbers, RowNumbe
         if n_queries < n_folds:
             raise ValueError(f"early_stopping.folds must be at most {n_queries}, the number of queries; got {n_folds}.")
         splitter = GroupKFold(n_folds, shuffle=True, random_state=seed)
-        return [own_split(data, parts) for parts in splitter.split(queries, groups=queries)]
+        return [local_split(data, parts) for parts in splitter.split(queries, groups=queries)]
     strata = None if model._strata_of is None else model._strata_of(y)
     has_classes = hasattr(model, "classes_") and y.ndim == 1
     fewest, alone = len(y), np.zeros(len(y), dtype=bool)
@@ -173,7 +174,7 @@ def fold_rows(model: Any, data: TrainingData) -> list[tuple[RowNumbers, RowNumbe
     rows = np.arange(len(y))
     parts = shuffled_folds(y if strata is None else strata, n_folds, seed, stratified=has_classes or strata is not None)
     held_out = [test[~alone[test]] for _, test in parts]
-    return [own_split(data, (np.setdiff1d(rows, test, assume_unique=True), test)) for test in held_out]
+    return [local_split(data, (np.setdiff1d(rows, test, assume_unique=True), test)) for test in held_out]
 
 
 class FoldedRounds(NamedTuple):
@@ -192,7 +193,7 @@ class FoldedRounds(NamedTuple):
         """The mean losses after each round; folds that ended earlier count with their last loss."""
         histories = [part.history for part in self.parts]
         return History(
-            _mean([history.train for history in histories]), _mean([history.validation for history in histories])
+            _mean_curve([each.train for each in histories]), _mean_curve([each.validation for each in histories])
         )
 
     @property
@@ -201,39 +202,41 @@ class FoldedRounds(NamedTuple):
         return float(np.mean([part.history.best_loss for part in self.parts]))
 
     def evaluations(self) -> Evaluations:
-        """Return the mean of each curve, as in `history`."""
+        """Return the mean over the folds of each recorded curve."""
         of_folds = [part.evaluations() for part in self.parts]
         first = of_folds[0]
         sets = {
-            name: {each: _mean([one[name][each].tolist() for one in of_folds]) for each in curves}
+            name: {each: _mean_curve([one[name][each].tolist() for one in of_folds]) for each in curves}
             for name, curves in first.items()
         }
         return Evaluations(sets, first.larger_is_better)
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
-        """Return the mean of the models of all folds, with the first rounds of all folds first, then the second."""
+        """Return the mean model of all folds: the first rounds of all folds, then their second rounds."""
         per_round, share = self.parts[0].leaves.n_trees, 1 / len(self.parts)
         kept = [part.kept_trees(part.best_round)[: part.best_round * per_round] for part in self.parts]
-        trees = in_turns([[scaled_tree(tree, share, None) for tree in fold_trees] for fold_trees in kept], per_round)
+        scaled = [[scaled_tree(tree, share, None) for tree in fold_trees] for fold_trees in kept]
+        trees = interleave_by_round(scaled, per_round)
         first = self.parts[0]
         baseline = np.mean([part.baseline for part in self.parts], axis=0)
         outputs = np.tile(np.arange(per_round), n_rounds)
         return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
 
     def rows_after(self, n_rounds: int) -> ScoredRows:
-        """Return all rows with the raw predictions of the mean model."""
+        """Return all rows with the raw predictions of the mean model of `n_rounds` rounds."""
         data, n_threads = self.data, self.parts[0].rules.n_threads
         raw = np.ascontiguousarray(raw_of_rows(self.ensemble(n_rounds), data.X, n_threads).T)
         return ScoredRows(data.y, data.sample_weight, raw if data.offset is None else raw + data.offset)
 
 
-def in_turns(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
-    """Interleave per-tree items of several models by round: first rounds of all models, then second rounds."""
+def interleave_by_round(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
+    """Return the per-tree items of several models in order of rounds: all first rounds, then all second rounds."""
     firsts = range(0, max(map(len, models)), per_round)
     return [each for first in firsts for model in models for each in model[first : first + per_round]]
 
 
-def _mean(series: Sequence[Sequence[float]]) -> list[float]:
+def _mean_curve(series: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean of curves of different lengths; shorter curves are continued with their last value."""
     longest = max(map(len, series))
     return list(np.mean([[*each, *each[-1:] * (longest - len(each))] for each in map(list, series)], axis=0))
 
@@ -247,7 +250,7 @@ class FoldedFit:
         self._rows = fold_rows(model, data)
         self._rules = boosting_parameters(model, model._seed, resolve_n_jobs(model.n_jobs))
         model._loss = model._get_loss()
-        self._prepared = coded(prepared(model, data, self._rules), self._rules)
+        self._prepared = _replace_by_codes(prepared(model, data, self._rules), self._rules)
         self.done: list[Rounds] = []
         self._watch: RoundWatch | None = None  # monitors the rounds of the latest fold
 
@@ -260,15 +263,16 @@ class FoldedFit:
             return
         self._model, rounds = other, list[Rounds]()
         self._run_folds(rounds)
-        if self._of_all(rounds).loss < self._of_all(self.done).loss:
+        if self._join_folds(rounds).loss < self._join_folds(self.done).loss:
             self.done = rounds
 
     @property
     def rounds(self) -> FoldedRounds:
         """The rounds of the folds that have completed at least one."""
-        return self._of_all([rounds for rounds in self.done if rounds.n_rounds])
+        return self._join_folds([rounds for rounds in self.done if rounds.n_rounds])
 
-    def _of_all(self, parts: Sequence[Rounds]) -> FoldedRounds:
+    def _join_folds(self, parts: Sequence[Rounds]) -> FoldedRounds:
+        """Return the rounds of some folds as one model."""
         return FoldedRounds(parts, self._prepared.data)
 
     @property
@@ -281,17 +285,18 @@ class FoldedFit:
         model._finish(self.rounds)
 
     def _run_folds(self, done: list[Rounds]) -> None:
+        """Fit each fold within its share of the remaining time, and append its rounds to `done`."""
         for number, parts in enumerate(self._rows):
             now = time.monotonic()
             end = now + (self._moment - now) / (len(self._rows) - number)
             rounds = self._start(number, parts)
             if number == 0 and np.isfinite(end):
-                rounds = self._probed(rounds, parts, now, end)
+                rounds = self._probe_time(rounds, parts, now, end)
             done.append(rounds)
             self._run(rounds, end)
 
     def _start(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:
-        """Prepare the rounds of a fold."""
+        """Return the training loop of fold `number` before its first round, with its validation rows."""
         model, inputs = self._model, self._prepared
         model._loss = model._get_loss()
         training, held_out = (subset(inputs.data, rows) for rows in parts)
@@ -305,11 +310,12 @@ class FoldedFit:
         return rounds
 
     def _run(self, rounds: Rounds, end: float) -> None:
+        """Run the rounds of a fold with callbacks, until the time `end`."""
         with watching(self._model, rounds) as self._watch:
             rounds.run(self._watch, end)
 
-    def _probed(self, rounds: Rounds, parts: tuple[RowNumbers, RowNumbers], start: float, end: float) -> Rounds:
-        """Run the first rounds of a fold to measure their time; restart at a higher learning rate if time is short."""
+    def _probe_time(self, rounds: Rounds, parts: tuple[RowNumbers, RowNumbers], start: float, end: float) -> Rounds:
+        """Time a fold's first rounds, and return its training loop, with a higher learning rate if time is short."""
         n_rounds, started = rounds.rules.n_rounds, time.monotonic()
         rounds.rules = replace(rounds.rules, n_rounds=min(_PROBE, n_rounds))
         rounds.run(None, started + _PROBE_SHARE * (end - start))
@@ -325,8 +331,8 @@ class FoldedFit:
         return self._start(0, parts)
 
 
-def coded(inputs: Prepared, rules: BoostingParameters) -> Prepared:
-    """Replace feature values by their bin codes if the values are not needed again."""
+def _replace_by_codes(inputs: Prepared, rules: BoostingParameters) -> Prepared:
+    """Return the inputs with feature values replaced by bin codes, if the values are not needed again."""
     X = inputs.data.X
     if rules.linear_l2 is not None or not holds_dense_values(X):
         return inputs

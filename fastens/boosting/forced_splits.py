@@ -32,9 +32,9 @@ class ForcedSplit(NamedTuple):
 
 
 def forced_splits(model: Any) -> list[ForcedSplit]:
-    """Return the forced splits of a model whose encoder has been learned, level by level."""
+    """Return a model's forced splits with columns and thresholds resolved, level by level; its encoder is learned."""
     root_split = model.growth.forced_splits
-    root_split = root_split if isinstance(root_split, Mapping) else _read(root_split)
+    root_split = root_split if isinstance(root_split, Mapping) else _read_json(root_split)
     waiting, columns = [root_split], ColumnLookup(model.n_features_in_, model._encoder.names)
     splits = list[ForcedSplit]()
     for each in waiting:  # the loop appends children
@@ -53,7 +53,8 @@ def forced_splits(model: Any) -> list[ForcedSplit]:
     return splits
 
 
-def _read(path: str | os.PathLike[str]) -> Any:
+def _read_json(path: str | os.PathLike[str]) -> Any:
+    """Return the content of a JSON file with forced splits; raise ValueError if it cannot be read."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
@@ -61,7 +62,7 @@ def _read(path: str | os.PathLike[str]) -> Any:
 
 
 def _left_side(model: Any, column: int, threshold: Any) -> tuple[float, list[int] | None]:
-    """Return the threshold of a numeric column, or the positions of the categories that go left."""
+    """Return the threshold of a numeric column and None, or 0 and the positions of the categories that go left."""
     encoder, name = model._encoder, model._encoder.texts[column]
     if column in encoder.expanded or (model._statistics is not None and column in model._statistics.columns):
         raise ValueError(
@@ -91,15 +92,15 @@ def _left_side(model: Any, column: int, threshold: Any) -> tuple[float, list[int
     return number, None
 
 
-def with_edges(splits: list[ForcedSplit], binning: Binning, max_bins: int | NDArray[np.int32]) -> Binning:
+def with_forced_edges(splits: list[ForcedSplit], binning: Binning, max_bins: int | NDArray[np.int32]) -> Binning:
     """Return the binning with the forced thresholds as bin edges, which replace the nearest edges of full features."""
     thresholds = list(binning.thresholds)
-    most = np.broadcast_to(max_bins, binning.n_features) - 1
+    max_edges = np.broadcast_to(max_bins, binning.n_features) - 1
     for feature in {split.feature for split in splits if split.categories is None}:
         forced = np.unique([split.threshold for split in splits if split.feature == feature])
         learned = np.setdiff1d(thresholds[feature], forced)
         for edge in np.setdiff1d(forced, thresholds[feature]):
-            if len(learned) and len(learned) + len(forced) > most[feature]:
+            if len(learned) and len(learned) + len(forced) > max_edges[feature]:
                 learned = np.delete(learned, np.abs(learned - edge).argmin())
         thresholds[feature] = np.union1d(learned, forced)
     return binning.with_thresholds(thresholds)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastens.base import TrainingData
-from fastens.boosting.forced_splits import forced_nodes, forced_splits, with_edges
+from fastens.boosting.forced_splits import forced_nodes, forced_splits, with_forced_edges
 from fastens.boosting.rounds import BoostingParameters, Rounds
 from fastens.boosting.row_sampling import RowSampling
 from fastens.engine.bins.binning import Binning, learn_binning
@@ -45,11 +45,11 @@ _LARGEST_SLOPE = 1e30
 
 
 def growth_parameters(model: Any) -> GrowthParameters:
-    """Return the growth parameters, with column constraints translated from columns of X to columns of the trees."""
+    """Return the parameters of tree growth, with column constraints translated to the columns of the trees."""
     per_tree = count_of(model.max_features_per_tree, len(model._column_of), up=True)
     growth, categories = model._options("growth").get_params(), model._options("categories")
     of_same_name = {each.name: growth[each.name] for each in fields(GrowthParameters) if each.name in growth}
-    min_samples_leaf, (l2, noise_l2) = fewest_rows(model), _l2(model)
+    min_samples_leaf, (l2, noise_l2) = min_leaf_rows(model), _l2(model)
     monotone = monotone_columns(model, by_class=True)
     return GrowthParameters(
         **of_same_name | {"rows_per_threshold": _rows_per_threshold(model, model._loss), "forced_splits": None},
@@ -75,7 +75,7 @@ def growth_parameters(model: Any) -> GrowthParameters:
 
 
 def _l2(model: Any) -> tuple[float, float]:
-    """Return the constant part of the L2 penalty, and the factor of the noise in it."""
+    """Return the constant part of the L2 penalty, and the factor by which it grows with the noise."""
     if model.l2_regularization is not None:
         return model.l2_regularization, 0.0
     of_noise = model._loss.noise_l2
@@ -91,12 +91,13 @@ def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
 
 
 def _split_penalty(model: Any) -> float:
+    """Return the pruning penalty of a split, in units of the gradients' dispersion; 0 if the loss measures none."""
     if model.split_penalty is not None:
         return model.split_penalty
     return SPLIT_PENALTY if model._loss.measures_noise else 0.0
 
 
-def fewest_rows(model: Any) -> int:
+def min_leaf_rows(model: Any) -> int:
     """Return the minimum number of rows in a leaf."""
     if model.min_samples_leaf is not None:
         return model.min_samples_leaf
@@ -106,6 +107,7 @@ def fewest_rows(model: Any) -> int:
 
 
 def _prunes_by_noise(model: Any) -> bool:
+    """Return True if trees are pruned by the estimated noise of the targets, which some losses do not measure."""
     return model._loss.measures_noise and not model.linear_leaves
 
 
@@ -119,14 +121,14 @@ def less_pruned(model: Any) -> Any:
     return other
 
 
-def _goes_on_apart(model: Any) -> bool:
+def _continues_single_output_trees(model: Any) -> bool:
     """Return True if the fit continues a multi-output model with one tree per output, such as an imported one."""
     trees = getattr(model, "_ensemble", None) if model.warm_start else None
     return trees is not None and trees.value.shape[1] < trees.n_outputs
 
 
 def boosting_parameters(model: Any, seed: int, n_threads: int) -> BoostingParameters:
-    """Return the parameters of the boosting rounds."""
+    """Return the parameters of the boosting rounds, without the parameters of tree growth."""
     linear = model._options("linear_leaves")
     return BoostingParameters(
         n_rounds=model.n_estimators,
@@ -139,12 +141,12 @@ def boosting_parameters(model: Any, seed: int, n_threads: int) -> BoostingParame
         out_of_bag=model.oob_score,
         dart=model._options("boosting"),
         linear_l2=None if linear is None else linear.l2,
-        jointly=model._n_targets > 1 and linear is None and not _goes_on_apart(model),
+        jointly=model._n_targets > 1 and linear is None and not _continues_single_output_trees(model),
     )
 
 
 def learning_rates(model: Any) -> float | tuple[float, ...]:
-    """Return the learning rate, or the rate of each round if they differ."""
+    """Return the learning rate, or a tuple with the rate of each round if `learning_rate` is a list or function."""
     learning_rate, n_rounds = model.learning_rate, model.n_estimators
     if RATE.holds(learning_rate):
         return learning_rate
@@ -162,7 +164,7 @@ def learning_rates(model: Any) -> float | tuple[float, ...]:
 
 
 def row_sampling(model: Any) -> RowSampling:
-    """Return the row sampling of the rounds."""
+    """Return how each round draws rows."""
     return RowSampling(model.subsample, model._options("sampling"))
 
 
@@ -254,7 +256,7 @@ class Prepared(NamedTuple):
     forced: ForcedNodes | None = None  # the splits that every tree makes first
 
     def rounds(self, model: Any, rules: BoostingParameters) -> Rounds:
-        """Prepare the rounds of a fit on the rows."""
+        """Return the training loop on the prepared rows, before its first round."""
         growth = model._growth_parameters()
         if self.forced is not None:
             growth = replace(growth, forced_splits=self.forced)
@@ -262,7 +264,7 @@ class Prepared(NamedTuple):
 
 
 def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier: Any = None) -> Prepared:
-    """Encode categories and learn the bins, or reuse the bins of `earlier`, the fitted estimator that is continued."""
+    """Return the encoded rows and their bins; a continued fit reuses the bins of the fitted estimator `earlier`."""
     loss, comm = model._loss, data.comm
     loss.join(comm)
     loss.check_target(data.y)
@@ -274,13 +276,13 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
     if earlier is not None and earlier._statistics is None and model._category_options().encoding == "auto":
         model._statistics = None  # no target encoding, even if a column now has more than 32 categories
     else:
-        data = data._replace(X=model._learn_statistics(_to_average(model, data), rules.seed).X)
+        data = data._replace(X=model._learn_statistics(_with_encoding_targets(model, data), rules.seed).X)
     forced = forced_splits(model) if getattr(getattr(model, "growth", None), "forced_splits", None) else []
     if earlier is None:
         is_categorical, max_bins = model._is_categorical, bins_of_features(model)
         binning = learn_binning(data.X, data.sample_weight, max_bins, is_categorical, rules.n_threads, comm)
         if forced and stored_binning(data.X, max_bins) is None:
-            binning = with_edges(forced, binning, max_bins)
+            binning = with_forced_edges(forced, binning, max_bins)
     else:
         model._check_same_statistics(earlier._statistics_arrays())
         binning = earlier._ensemble.binning
@@ -295,8 +297,8 @@ def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier:
     return Prepared(data, binning, hashes, baseline, forced_nodes(forced, binning) if forced else None)
 
 
-def _to_average(model: Any, data: TrainingData) -> TrainingData:
-    """Return the rows with the targets for target encoding, which are residuals if `init_score` was passed to `fit`.
+def _with_encoding_targets(model: Any, data: TrainingData) -> TrainingData:
+    """Return the rows with the targets for target encoding, which are residuals if `init_score` was passed.
 
     With a single raw prediction the residual is the Newton step of each row, weighted by its hessian. For counts, the
     category mean is then the relative excess over the expected count. Censored times have no mean, so their negative

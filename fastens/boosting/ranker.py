@@ -55,7 +55,7 @@ class RelevanceLabels:
         return self.shape[0]
 
     def read(self, comm: Comm = LOCAL) -> Array:
-        """Return the columns relevance, global index of the query and weight of the document."""
+        """Return the columns relevance, global query index and document weight, and position if it is passed."""
         relevance = unmasked(self.relevance, "y")
         if relevance.ndim == 2 and relevance.shape[1] == 1:
             relevance = relevance[:, 0]
@@ -65,11 +65,11 @@ class RelevanceLabels:
         documents = np.ones(n_rows) if self.documents is None else self.documents
         if not documents.all():
             relevance = np.where(documents > 0, relevance, 0)  # rows of weight 0 may have any relevance
-        query = self.number_of_all(n_rows, comm)
-        columns = [_numbers(relevance), query, documents]
+        query = self.global_query(n_rows, comm)
+        columns = [_checked_relevance(relevance), query, documents]
         return np.column_stack(columns if self.position is None else [*columns, _positions(self.position, documents)])
 
-    def number_of_all(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
+    def global_query(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
         """Return the global index of each row's query; raise ValueError if two ranks share a query."""
         query = self.query(n_rows)
         if comm.size == 1:
@@ -94,7 +94,7 @@ class RelevanceLabels:
         if self.qid is not None and self.group is not None:
             raise ValueError("qid and group must not be passed together, because they hold the same information.")
         if self.group is not None:
-            return _query_of_sizes(self.group, n_rows)
+            return _queries_from_sizes(self.group, n_rows)
         if self.qid is None:
             raise ValueError(
                 "qid (the query of each row) or group (the number of rows of each query) must be passed by keyword; "
@@ -107,7 +107,7 @@ class RelevanceLabels:
 
 
 def _labels(qid: Any) -> NDArray[Any]:
-    """Return the labels of queries; raise ValueError for missing values."""
+    """Return the query labels as an array; raise ValueError for missing values."""
     labels = unmasked(qid, "qid")
     kind = labels.dtype.kind
     if kind in "fOmM":
@@ -126,7 +126,8 @@ def _sorted(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
         raise ValueError(f"qid must hold labels of one sortable type; got {kinds}.") from error
 
 
-def _numbers(relevance: NDArray[Any]) -> Array:
+def _checked_relevance(relevance: NDArray[Any]) -> Array:
+    """Return the relevance labels as floats; raise ValueError unless they are from 0 to MAX_RELEVANCE."""
     if relevance.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: y must hold real numbers; it holds {relevance.dtype}.")
     try:
@@ -145,7 +146,7 @@ def _numbers(relevance: NDArray[Any]) -> Array:
 
 
 def _positions(position: Any, documents: Array) -> Array:
-    """Return the positions of the documents; raise ValueError unless they are whole numbers."""
+    """Return the positions of the documents as floats; raise ValueError unless they are whole numbers."""
     positions = unmasked(position, "position")
     if positions.shape != documents.shape or positions.dtype.kind not in "iuf":
         got = f"{positions.dtype} of shape {positions.shape}"
@@ -157,7 +158,8 @@ def _positions(position: Any, documents: Array) -> Array:
     return positions
 
 
-def _query_of_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
+def _queries_from_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
+    """Return each row's query index from the numbers of rows of consecutive queries."""
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
         got = f"{sizes.dtype} of shape {sizes.shape}"
@@ -194,7 +196,7 @@ def row_weights(
     documents = labels.documents
     if query_weight is None:
         return documents
-    query_weights, query = unmasked(query_weight, "query_weight"), labels.number_of_all(n_rows, comm)
+    query_weights, query = unmasked(query_weight, "query_weight"), labels.global_query(n_rows, comm)
     n_queries = 1 + int(max_floats(comm, float(query.max(initial=-1)))[0])
     if query_weights.shape != (n_queries,):
         raise ValueError(
@@ -403,7 +405,7 @@ class GradientBoostingRanker(BoostedTrees):
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, sample_weight = self._labelled("refit_leaves", y, sample_weight, queries)
+        labels, sample_weight = self._target_of_method("refit_leaves", y, sample_weight, queries)
         return super().refit_leaves(X, labels, sample_weight, decay_rate=decay_rate, init_score=init_score)
 
     def permutation_importance(
@@ -429,7 +431,7 @@ class GradientBoostingRanker(BoostedTrees):
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, sample_weight = self._labelled("permutation_importance", y, sample_weight, queries)
+        labels, sample_weight = self._target_of_method("permutation_importance", y, sample_weight, queries)
         return super().permutation_importance(X, labels, sample_weight, n_repeats=n_repeats, random_state=random_state)
 
     def _target(
@@ -442,7 +444,7 @@ class GradientBoostingRanker(BoostedTrees):
         query_weight: Any = None,
         **of_rows: Any,
     ) -> tuple[Any, Any]:
-        """Return the labels of the rows, including their queries, and the weights of the rows."""
+        """Return the relevance labels with their queries, and the weights of the rows."""
         if y is None:
             return None, sample_weight
         n_rows = np.size(np.asarray(y))
@@ -453,10 +455,11 @@ class GradientBoostingRanker(BoostedTrees):
         return labels, row_weights(labels, n_rows, query_weight, self.weight_type, comm)
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Array | None:
+        """Return the weights unchanged, because `_target` has converted them."""
         return weight  # `_target` has already converted the weights of documents and queries
 
-    def _labelled(self, method: str, y: Any, sample_weight: Any, queries: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Return the result of `_target` for the arguments of a method."""
+    def _target_of_method(self, method: str, y: Any, sample_weight: Any, queries: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return the labels and row weights for the arguments that the method `method` received."""
         for name in queries:
             if name not in QueryArguments.__annotations__:
                 raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}.")
@@ -465,18 +468,22 @@ class GradientBoostingRanker(BoostedTrees):
     # Hooks of the base class --------------------------------------------------
 
     def _read_target(self, y: Any) -> NDArray[Any]:
+        """Return the columns relevance, query index and document weight of the checked target."""
         labels = y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)
         return labels.read(self._comm)
 
     def _labels_of_targets(self, y: Array) -> Array:
+        """Return the columns relevance and query index of an encoded target."""
         return y[:, : QUERY + 1]
 
     def _get_loss(self) -> LambdaRank:
+        """Return the ranking loss of the parameters."""
         options = self._options("loss")
         loss_options = {"metric": "xendcg"} if options is None else options.get_params()
         return LambdaRank(RankingOptions(self.ndcg_at, **loss_options))
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
+        """Return NDCG or average precision as a function of scored rows, by a name such as "ndcg@10"."""
         kind, cutoff = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric
         at, ranking_loss = None if cutoff is None else int(cutoff), cast(LambdaRank, loss)
         measure = ranking_loss.ndcg if kind == "ndcg" else ranking_loss.average_precision
@@ -518,7 +525,7 @@ class GradientBoostingRanker(BoostedTrees):
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, weight = self._labelled("score", y, sample_weight, queries)
+        labels, weight = self._target_of_method("score", y, sample_weight, queries)
         return self._score_of(labels, predicted_to_score(self, X, init_score, weight), weight)
 
     def staged_score(
@@ -539,10 +546,11 @@ class GradientBoostingRanker(BoostedTrees):
         **queries
             `qid` or `group`, and `query_weight`, as in `fit`.
         """
-        labels, weight = self._labelled("staged_score", y, sample_weight, queries)
+        labels, weight = self._target_of_method("staged_score", y, sample_weight, queries)
         return super().staged_score(X, labels, weight, init_score=init_score)
 
     def _continue_loss(self, rounds: Rounds, earlier: Any) -> None:
+        """Copy the learned position biases of the continued fit; raise ValueError if only one fit has positions."""
         earlier_biases, has_positions = earlier._position_biases, rounds.train.y.shape[1] > POSITION
         if (len(earlier_biases) > 0) != has_positions:
             rule = "given" if len(earlier_biases) else "None"
@@ -550,8 +558,9 @@ class GradientBoostingRanker(BoostedTrees):
         cast(LambdaRank, rounds.loss).position_biases = list(earlier_biases)
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
+        """Set the position biases learned in the first `n_rounds` rounds."""
         biases = getattr(rounds.loss, "position_biases", ())[: n_rounds + 1]  # models averaged over folds have none
-        self._forget("_position_biases")
+        self._delete("_position_biases")
         if len(biases):
             self._position_biases = np.array(biases)
 
@@ -568,6 +577,7 @@ class GradientBoostingRanker(BoostedTrees):
         return cast(Array, self._position_biases[-1])
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        """Return the mean NDCG of predicted scores, without rows of weight 0."""
         self._check_target_given(y)
         target = y.read()
         check_same_rows(len(predicted), len(target))
@@ -577,4 +587,5 @@ class GradientBoostingRanker(BoostedTrees):
         return self._score_of_raw(predicted[:, None], target, sample_weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
+        """Return the mean NDCG of raw predictions, (n_rows, 1), at `ndcg_at`."""
         return self._get_loss().ndcg(y, np.ascontiguousarray(raw.T), weight, self.ndcg_at)

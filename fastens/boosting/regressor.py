@@ -115,9 +115,11 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return tags
 
     def _get_loss(self) -> Loss:
+        """Return the loss of all targets."""
         return self._joined_losses([self._loss_of_target() for _ in range(self._n_targets)])
 
     def _loss_of_target(self) -> Loss:
+        """Return the loss of a single target, by the parameters."""
         options = self._options("loss")
         if isinstance(options, HuberLoss):
             return Huber(options.alpha)
@@ -220,6 +222,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return quantiles_of(dist, quantiles)
 
     def _calibrated_quantiles(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
+        """Return the predicted quantiles at the levels that intervals are calibrated at."""
         return self.predict_quantiles(X, QUANTILE_LEVELS, init_score=init_score)
 
     def sample(
@@ -276,6 +279,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return levels_of(self) if self._loss.name in ("quantile", "expectile") else None
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
+        """Return the negative CRPS as a function of scored rows, or None for other names."""
         if name != NEG_CRPS:
             return None
 
@@ -286,6 +290,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return score
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
+        """Return the score of raw predictions, (n_rows, n_outputs)."""
         return score_of(self, y, self._loss.predict(raw), weight)
 
     # Calibrate --------------------------------------------------

@@ -90,11 +90,11 @@ class Round(NamedTuple):
         return None if self.sample is None else self.sample.rows
 
     def seed(self, tree: int) -> int:
-        """Return the seed of a tree of the round."""
+        """Return the seed of the round's tree with index `tree`."""
         return (self.first_seed + tree) % 2**64
 
     def derivatives(self, outputs: Outputs) -> tuple[Gradients, Gradients]:
-        """Return gradients and hessians of some outputs, scaled by the factors of the row sample."""
+        """Return gradients and hessians of an output, or a slice of outputs, times the row sample's factors."""
         gradients, hessians = self.gradients[outputs], self.hessians[outputs]
         if self.sample is None or self.sample.factors is None:
             return gradients, hessians
@@ -105,7 +105,7 @@ class Round(NamedTuple):
 
 
 def on_grid(values: Array, grid: float | None) -> Array:
-    """Round values to multiples of `grid`; return them unchanged if it is None."""
+    """Return the values rounded to multiples of `grid`, or unchanged if it is None."""
     return values if grid is None else np.rint(values / grid) * grid
 
 
@@ -119,24 +119,25 @@ class OutputTrees:
     outputs: list[Outputs]  # the raw predictions that each tree of a round has values for
 
     def __init__(self, problem: Problem, growth: GrowthParameters) -> None:
-        self.problem = problem._replace(matrix=self._arranged(problem, growth))
+        self.problem = problem._replace(matrix=self._arrange(problem, growth))
         # Values are clipped after damping, so growth must allow the larger Newton steps that damping reduces to the
         # limit.
-        self.most = np.inf if growth.max_delta_step is None else growth.max_delta_step
+        max_step = self.max_step = np.inf if growth.max_delta_step is None else growth.max_delta_step
         self.growth = (
-            growth if np.isinf(self.most) else replace(growth, max_delta_step=newton_limit(problem.loss, self.most))
+            growth if np.isinf(max_step) else replace(growth, max_delta_step=newton_limit(problem.loss, max_step))
         )
         self.n_trees = problem.loss.n_outputs
         self.outputs = list(range(self.n_trees))
         self.grower = self._new_grower()
 
-    def _arranged(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
-        """Return the matrix in the layout that is fastest for growing."""
+    def _arrange(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
+        """Return the matrix in the layout that is fastest for growing, such as with bundled sparse features."""
         if isinstance(problem.matrix, SparseMatrix):
             return problem.matrix
         return bundled(problem.matrix, growth.max_leaf_nodes, problem.n_threads)
 
     def _new_grower(self) -> TreeGrower:
+        """Return a grower of trees on the training rows."""
         problem = self.problem
         return TreeGrower(
             problem.matrix,
@@ -148,7 +149,7 @@ class OutputTrees:
         )
 
     def on_one_thread(self, matrix: AnyMatrix) -> OutputTrees:
-        """Return a copy for one of several threads, with its own view of the rows."""
+        """Return a copy that grows trees on one thread, from its own view of the rows in `matrix`."""
         worker = copy(self)
         worker.problem = self.problem._replace(matrix=matrix, n_threads=1)
         worker.grower = worker._new_grower()
@@ -160,73 +161,74 @@ class OutputTrees:
         return CodeTable(self.problem.matrix.columns, pages=self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> CodeTable:
-        """Return a table of other rows from their bin codes and feature values."""
+        """Return the table of rows other than the training rows, from their bin codes and feature values."""
         return CodeTable(codes, pages=pages_held(codes, X))
 
-    def grow(self, this: Round, number: int) -> Tree:
-        """Grow a tree of a round, set its leaf values, and add it to the raw predictions."""
-        outputs, rows = self.outputs[number], this.rows
-        gradients, hessians = derivatives = this.derivatives(outputs)
-        self._set_rules(number, rows)
-        tree = self.grower.grow(gradients, hessians, rows, this.seed(number))
+    def grow(self, current: Round, index: int) -> Tree:
+        """Return the new tree `index` of the current round, after adding it to the raw predictions."""
+        outputs, rows = self.outputs[index], current.rows
+        gradients, hessians = derivatives = current.derivatives(outputs)
+        self._set_rules(index, rows)
+        tree = self.grower.grow(gradients, hessians, rows, current.seed(index))
         if self.problem.loss.renews_leaves:
-            tree = self._renewed(tree, this, number)
-        tree = self._finished(tree, this, number, derivatives)
+            tree = self._renew_leaves(tree, current, index)
+        tree = self._finish_leaves(tree, current, index, derivatives)
         if rows is None:
-            self._add_grown(tree, this.train.raw[outputs])
+            self._add_grown(tree, current.train.raw[outputs])
         else:
-            self.add(tree, self.table, this.train.raw[outputs])
-        if this.watched is not None:
-            table, raw = this.watched
+            self.add(tree, self.table, current.train.raw[outputs])
+        if current.watched is not None:
+            table, raw = current.watched
             self.add(tree, table, raw[outputs])
         return tree
 
-    def _set_rules(self, number: int, rows: NDArray[np.uint32] | None) -> None:
-        """Set the growth parameters of a tree that depend on its outputs."""
-        self.grower.start_output(number)
-        losses = [self.problem.loss.of_output(output) for output in self._outputs_of(number)]
+    def _set_rules(self, index: int, rows: NDArray[np.uint32] | None) -> None:
+        """Set the growth parameters that depend on the outputs of tree `index` and on the drawn rows."""
+        self.grower.start_output(index)
+        losses = [self.problem.loss.of_output(output) for output in self._outputs_of(index)]
         self.grower.noise_units = [loss.noise_unit for loss in losses]
         if self.growth.min_samples_tail > 0:
             n_rows = self.grower.row_weights.n_copies_of(rows)
             self.grower.set_fewest_rows(self.growth.fewest_rows(min(loss.tail for loss in losses), n_rows))
 
-    def _outputs_of(self, number: int) -> list[int]:
-        """Return the outputs that a tree of a round has values for."""
-        outputs = self.outputs[number]
+    def _outputs_of(self, index: int) -> list[int]:
+        """Return the indices of the outputs that tree `index` of a round has values for."""
+        outputs = self.outputs[index]
         return list(range(self.problem.loss.n_outputs)[outputs]) if isinstance(outputs, slice) else [outputs]
 
-    def _renewed(self, tree: Tree, this: Round, number: int) -> Tree:
-        """Return the tree just grown, with the leaf values of each output computed from its residuals."""
-        loss, train, n_threads = self.problem.loss, this.train, self.problem.n_threads
-        factors = None if this.sample is None else this.sample.factors
-        for column, output in enumerate(self._outputs_of(number)):
+    def _renew_leaves(self, tree: Tree, current: Round, index: int) -> Tree:
+        """Return the tree just grown with leaf values computed by the loss from the residuals of each output."""
+        loss, train, n_threads = self.problem.loss, current.train, self.problem.n_threads
+        factors = None if current.sample is None else current.sample.factors
+        for column, output in enumerate(self._outputs_of(index)):
             residuals = loss.residuals(train.y, train.raw, output)
             tree = self.grower.renew_leaves(tree, loss.of_output(output), residuals, n_threads, factors, column)
         return tree
 
-    def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
-        """Return the tree just grown, with its final leaf values."""
-        tree.value[:] = self._shrunk(tree.value, this.rate, number)
-        if this.shift is not None:
-            tree.value[:] += on_grid(this.shift[self.outputs[number]], self.problem.grid)
+    def _finish_leaves(self, tree: Tree, current: Round, index: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
+        """Return the tree just grown with final leaf values: damped, clipped, shrunk and shifted."""
+        tree.value[:] = self._shrink(tree.value, current.rate, index)
+        if current.shift is not None:
+            tree.value[:] += on_grid(current.shift[self.outputs[index]], self.problem.grid)
         return tree
 
-    def _shrunk(self, values: Array, rate: float, number: int) -> Array:
-        steps = self._loss_of(number).damped(values)
-        steps = np.clip(steps, -self.most, self.most) if self.most < np.inf else steps
+    def _shrink(self, values: Array, rate: float, index: int) -> Array:
+        """Return the leaf values damped by the loss, clipped to the largest step and multiplied by `rate`."""
+        steps = self._loss_of(index).damped(values)
+        steps = np.clip(steps, -self.max_step, self.max_step) if self.max_step < np.inf else steps
         return on_grid(rate * steps, self.problem.grid)
 
-    def _loss_of(self, number: int) -> Loss:
-        """Return the loss that damps the leaf values of a tree of a round."""
-        outputs = self.outputs[number]
+    def _loss_of(self, index: int) -> Loss:
+        """Return the loss that damps the leaf values of tree `index` of a round."""
+        outputs = self.outputs[index]
         return self.problem.loss if isinstance(outputs, slice) else self.problem.loss.of_output(outputs)
 
     def _add_grown(self, tree: Tree, raw: Array) -> None:
-        """Add the tree just grown on all rows, using the leaf assignment that the grower still holds."""
+        """Add the tree just grown on all rows to `raw`, using the leaf of each row that the grower holds."""
         self.grower.add_values(tree.value, raw)
 
     def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
-        """Add a tree to the raw predictions of its output."""
+        """Add a tree's leaf values to `raw`, the raw predictions of its output for the rows of `table`."""
         add_tree_to_raw(table.codes, tree, raw, self.problem.n_threads, table.pages)
 
 
@@ -239,11 +241,12 @@ class JointOutputTrees(OutputTrees):
         super().__init__(problem, growth)
         self.n_trees, self.outputs = 1, [slice(None)]
 
-    def _arranged(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
+    def _arrange(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
+        """Return the matrix with a workspace for the gradients and hessians of all outputs."""
         return problem.matrix.with_payloads(problem.loss.n_outputs)
 
     def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
-        """Add a tree to all raw predictions."""
+        """Add a tree's leaf values to `raw`, the raw predictions of all outputs for the rows of `table`."""
         raw += tree.value.T[:, leaves_of_rows(table.codes, tree, self.problem.n_threads, table.pages)]
 
 
@@ -274,27 +277,30 @@ class LinearModels(OutputTrees):
         return CodeTable(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> CodeTable:
-        """Return a table of other rows from their bin codes and feature values."""
+        """Return the table of rows other than the training rows, from their bin codes and feature values."""
         return CodeTable(codes, as_array(X), pages_held(codes, X))
 
-    def _finished(self, tree: Tree, this: Round, number: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
-        rate = this.rate * damping(self._loss_of(number), tree.value[:, 0])
+    def _finish_leaves(self, tree: Tree, current: Round, index: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
+        """Return the tree just grown with final leaf values and a linear model fitted in each leaf."""
+        rate = current.rate * damping(self._loss_of(index), tree.value[:, 0])
         self._models.monotone = self.grower.rules.monotone
-        finished = super()._finished(tree, this, number, derivatives)
+        finished = super()._finish_leaves(tree, current, index, derivatives)
         linear = self._models.fit(finished, self.grower.leaves(), *derivatives, rate)
         if self._has_limits:
-            most = on_grid(np.array([this.rate * self.most]), self.problem.grid)[0] if self.most < np.inf else np.inf
-            linear = lines_within_limits(finished, linear, self._models.monotone, most)
+            step = current.rate * self.max_step
+            max_value = on_grid(np.array([step]), self.problem.grid)[0] if step < np.inf else np.inf
+            linear = lines_within_limits(finished, linear, self._models.monotone, max_value)
         return LinearTree(**vars(finished), linear=linear)
 
     def _add_grown(self, tree: Tree, raw: Array) -> None:
+        """Add the tree just grown on all rows to `raw`, using the linear models' fitted values if they are final."""
         if self._has_limits or self.problem.grid is not None:
             self.add(tree, self.table, raw)
         else:
             raw += self._models.fitted
 
     def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
-        """Add a tree to the raw predictions of rows."""
+        """Add a tree's linear models to `raw`, the raw predictions of its output for the rows of `table`."""
         assert isinstance(tree, LinearTree)
         n_threads, grid = self.problem.n_threads, self.problem.grid
         added = raw if grid is None else np.zeros_like(raw)
@@ -303,21 +309,21 @@ class LinearModels(OutputTrees):
             raw += on_grid(added, grid)
 
 
-def newton_limit(loss: Loss, most: float) -> float:
-    """Return the shortest Newton step whose damped value is at least `most` for all outputs and both signs.
+def newton_limit(loss: Loss, limit: float) -> float:
+    """Return the shortest Newton step whose damped value is at least `limit` for all outputs and both signs.
 
-    The result is `most` itself if the loss does not damp steps up to it, or if damped steps never reach it.
+    The result is `limit` itself if the loss does not damp steps up to it, or if damped steps never reach it.
     """
     losses = [loss.of_output(output) for output in range(loss.n_outputs)]
 
     def is_long(step: float) -> bool:
-        return all(abs(float(each.damped(np.array([side * step]))[0])) >= most for each in losses for side in (-1, 1))
+        return all(abs(float(each.damped(np.array([side * step]))[0])) >= limit for each in losses for side in (-1, 1))
 
-    high = most
+    high = limit
     while not is_long(high) and high < 2.0**100:
         high *= 2
-    if high == most or not is_long(high):
-        return most
+    if high == limit or not is_long(high):
+        return limit
     low = high / 2
     for _ in range(60):
         middle = (low + high) / 2
@@ -326,7 +332,7 @@ def newton_limit(loss: Loss, most: float) -> float:
 
 
 def damping(loss: Loss, steps: Array) -> Array:
-    """Return the damping factors of steps, which apply to the linear models as well as to the leaf values."""
+    """Return the factors by which the loss damps Newton steps, which linear leaves apply to their models as well."""
     return np.divide(loss.damped(steps), steps, out=np.ones_like(steps), where=steps != 0)
 
 
@@ -365,18 +371,18 @@ class SideBySide:
             return None
         return cls(leaves) if n_trees >= n_threads or n_codes < _ENOUGH_FOR_ONE_TREE else None
 
-    def grow(self, this: Round) -> list[Tree]:
-        """Grow the trees of a round, and add them to the raw predictions."""
+    def grow(self, current: Round) -> list[Tree]:
+        """Return the trees of the current round, grown in parallel and added to the raw predictions."""
 
         def grow_one(number: int) -> Tree:
             worker = self._free.get()
             try:
-                return worker.grow(this, number)
+                return worker.grow(current, number)
             finally:
                 self._free.put(worker)
 
         trees = list(self._pool.map(grow_one, range(self._n_apart)))
-        return trees + [self._leaves.grow(this, number) for number in range(self._n_apart, self._leaves.n_trees)]
+        return trees + [self._leaves.grow(current, number) for number in range(self._n_apart, self._leaves.n_trees)]
 
     def __enter__(self) -> None:
         self._pool = ThreadPool(self._n_workers)
@@ -387,7 +393,7 @@ class SideBySide:
 
 
 def _n_codes(matrix: AnyMatrix) -> int:
-    """Return the cost of the root of a tree in bin codes; the split search over all features is a lower bound."""
+    """Return the cost of the root of a tree as a number of bin codes read; the split search is a lower bound."""
     return max(matrix.n_rows * matrix.codes_per_row, min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)
 
 
@@ -416,7 +422,7 @@ class Dropout:
         self.best: list[Tree] = []  # the trees as they were at the best round
 
     def draw(self, index: int) -> Dropped:
-        """Draw the rounds that round `index` drops."""
+        """Return the earlier rounds that round `index` drops, and the factors of new and dropped trees."""
         rounds, options = self._rounds(index), self._options
         n_dropped = len(rounds)
         if n_dropped == 0:
@@ -426,6 +432,7 @@ class Dropout:
         return Dropped(rounds, 1 / total, weight_of_dropped / total)
 
     def _rounds(self, index: int) -> list[int]:
+        """Return the sorted indices of the earlier rounds that round `index` drops."""
         options, generator = self._options, random_stream(self._seed, index)
         skips, drops = generator.random(), generator.random(index)
         if skips < options.skip_drop:
@@ -436,13 +443,13 @@ class Dropout:
         return sorted(dropped.tolist())
 
 
-def grid_of(largest: float) -> float:
-    """Return the grid, a power of two, for the largest raw prediction to expect."""
+def grid_for(largest: float) -> float:
+    """Return the spacing of the grid, a power of two, for raw predictions up to about `largest` in absolute value."""
     return math.ldexp(1.0, math.frexp(max(largest, 1e-290))[1] - _BITS)
 
 
 def scaled_tree(tree: Tree, factor: float, grid: float | None) -> Tree:
-    """Return a tree with its leaf values and linear models multiplied by a factor."""
+    """Return a tree with its leaf values and linear models multiplied by a factor and rounded to the grid."""
     scaled = replace(tree, value=on_grid(tree.value * factor, grid))
     if isinstance(scaled, LinearTree):
         return replace(scaled, linear=scaled.linear.times(np.full(tree.n_nodes, factor)))
@@ -479,12 +486,12 @@ class BoostingParameters:
     jointly: bool = False  # True to grow one tree per round, with a value for each output in every leaf
 
     def rate(self, index: int) -> float:
-        """Return the learning rate of a round."""
+        """Return the learning rate of round `index`."""
         return rate_of_round(self.learning_rate, index)
 
 
 def rate_of_round(rates: float | tuple[float, ...], index: int) -> float:
-    """Return the learning rate of a round; the rounds after the last one in a list have its rate."""
+    """Return the learning rate of round `index`; rounds after the last in a list have its rate."""
     return rates[min(index, len(rates) - 1)] if isinstance(rates, tuple) else rates
 
 
@@ -512,7 +519,7 @@ class Rounds:
         self.dropout, grid = None, None
         if rules.dart is not None:
             self.dropout = Dropout(rules.dart, rules.rate(0), rules.seed)
-            grid = grid_of(max(loss.magnitude(data.y), float(np.abs(baseline).max())))
+            grid = grid_for(max(loss.magnitude(data.y), float(np.abs(baseline).max())))
         self._grid, self.baseline = grid, on_grid(baseline, grid)
         self.train = ScoredRows(self._data.y, data.sample_weight, self._start(data))
         self._every = self._rows_to_report()
@@ -528,7 +535,7 @@ class Rounds:
         self._sampler = None
         if hashes is not None:
             self._sampler = RowSampler(rules.sampling, hashes, data.sample_weight, rules.seed, data.comm)
-        self.leaves = self._new_leaves(data, growth)
+        self.leaves = self._new_output_trees(data, growth)
         self._side_by_side = SideBySide.of(self.leaves)
         if self._side_by_side is not None and not self._side_by_side.needs_others:
             self.rules = replace(rules, n_threads=1)
@@ -537,7 +544,7 @@ class Rounds:
         self.out_of_bag = OutOfBagSums(loss, self.train, rules.n_threads) if rules.out_of_bag else None
 
     def _baseline(self, data: TrainingData) -> Array:
-        """Return the raw prediction before the first tree; 0 if `init_score` was passed to `fit`."""
+        """Return each output's raw prediction before the first tree; 0 if `init_score` was passed to `fit`."""
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
     def _start(self, data: TrainingData) -> Array:
@@ -553,11 +560,13 @@ class Rounds:
         return self.binning.transform(data.X, self.rules.n_threads, MAX_COLUMNS)
 
     def _codes(self, X: Any) -> AnyCodes:
+        """Return the bin codes of other rows, dense for linear leaves."""
         if self.rules.linear_l2 is not None:
             return self.binning.codes(X, self.rules.n_threads)
         return codes_of(self.binning, X, self.rules.n_threads)
 
-    def _new_leaves(self, data: TrainingData, growth: GrowthParameters) -> OutputTrees:
+    def _new_output_trees(self, data: TrainingData, growth: GrowthParameters) -> OutputTrees:
+        """Return the object that grows and adds the trees: one tree per output, joint, or linear."""
         loss, rules = self.loss, self.rules
         matrix = replace(self._binned(data), comm=data.comm)
         constant_hessian = loss.constant_hessian and not (self._sampler and rules.sampling.reweights)
@@ -575,17 +584,18 @@ class Rounds:
         self._watched = self.leaves.table_of(self._codes(data.X), data.X)
 
     def measure_by(self, metrics: Metrics, *, decides: bool) -> None:
-        """Measure metrics of the validation rows instead of their loss; early stopping uses them if they decide."""
+        """Evaluate metrics on the validation rows instead of the loss; `decides` uses the first for early stopping."""
         self.metrics = metrics
         self.history.rises, self.history.decides = metrics.rises[metrics.names[0]], decides
 
     def record(self, name: str, data: TrainingData, metrics: Callable[[ScoredRows], Metrics]) -> None:
-        """Record metrics of further rows after each round."""
+        """Record the metrics of further rows, a set called `name`, after each round."""
         rows = ScoredRows(data.y, data.sample_weight, self._start(data))
         self._other_rows.append((self.leaves.table_of(self._codes(data.X), data.X), rows.raw))
         self.others[name] = metrics(rows)
 
     def _measure(self) -> None:
+        """Append the losses and metrics after a round to the history, and keep the state if it is the best."""
         self.history.train.append(self._train_loss())
         if self.validation is not None:
             n_threads, metrics = self.rules.n_threads, self.metrics
@@ -604,12 +614,13 @@ class Rounds:
             self.out_of_bag.keep()
 
     def _rows_to_report(self) -> slice:
-        """Return the training rows whose loss is reported."""
+        """Return the slice of evenly spaced training rows whose loss is reported."""
         first, n_rows = first_row(self._data.comm, len(self.train.y))
         step = -(-n_rows // HISTORY_ROWS) if self.loss.by_rows else 1
         return slice(-first % step, None, step)
 
     def _train_loss(self) -> float:
+        """Return the training loss on the reported rows."""
         if self._every.step > 1:
             self._reported.raw[:] = self.train.raw[:, self._every]
         return self._reported.loss(self.loss, 1)
@@ -619,7 +630,7 @@ class Rounds:
     def run(self, on_round: OnRound | None = None, end: float = math.inf) -> None:
         """Run until all rounds are done, early stopping applies, `on_round` returns True or the time `end` is over."""
         with self._side_by_side or _NO_CONTEXT:
-            while self.n_rounds < self.rules.n_rounds and not self._is_over:
+            while self.n_rounds < self.rules.n_rounds and not self._stops_early:
                 index = self.n_rounds
                 self._round(index)
                 self._measure()
@@ -629,20 +640,21 @@ class Rounds:
                     return
 
     @property
-    def _is_over(self) -> bool:
+    def _stops_early(self) -> bool:
+        """True if the validation score has not improved by more than `tol` for `n_iter_no_change` rounds."""
         has_scale = self.loss.has_log_odds or (self.metrics is not None and not self.metrics.decide_by_loss)
         least = self.rules.tol if has_scale else self.history.least_improvement(self.rules.tol)
         return self.history.rounds_since_best(least) >= self.rules.n_iter_no_change
 
     def _round(self, index: int) -> None:
-        """Run one round: draw rows and dropped trees, grow the trees, and add them."""
+        """Run round `index`: draw rows and dropped trees, grow the trees, and add them to the raw predictions."""
         dropped = _NOTHING_DROPPED
         if self.dropout is not None:
             dropped = self.dropout.draw(index)
             self._rescale(dropped.rounds, -1.0)
         self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
         sample = self._sample(index)
-        this = Round(
+        current = Round(
             self.train,
             self._gradients,
             self._hessians,
@@ -654,10 +666,10 @@ class Rounds:
         )
         with _NO_CONTEXT if self.out_of_bag is None else self.out_of_bag.watching(self.train, sample):
             if self._side_by_side is not None:
-                trees = self._side_by_side.grow(this)
+                trees = self._side_by_side.grow(current)
             else:
                 # Trees are grown sequentially because renewed leaves depend on the earlier trees.
-                trees = list(map(partial(self.leaves.grow, this), range(self.leaves.n_trees)))
+                trees = list(map(partial(self.leaves.grow, current), range(self.leaves.n_trees)))
         for number, tree in enumerate(trees):
             self._add_to_others(tree, number)
         self.trees.extend(trees)
@@ -678,32 +690,33 @@ class Rounds:
         return self.shifts.get(index)
 
     def _sample(self, index: int) -> RowSample | None:
-        """Compute the gradients of a round and draw its rows; None for all rows."""
+        """Compute the gradients and hessians of round `index`, and return its drawn rows; None for all rows."""
         self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
         return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
 
     def _rescale(self, rounds: Sequence[int], factor: float) -> None:
-        """Scale the trees of some rounds, and add the scaled trees to the raw predictions."""
+        """Scale the trees of these rounds by a factor, and add the scaled trees to the raw predictions."""
         for index in rounds:
             first = index * self.leaves.n_trees
             for number in range(self.leaves.n_trees):
                 self.trees[first + number] = scaled_tree(self.trees[first + number], factor, self._grid)
                 self._add(self.trees[first + number], number)
 
-    def _add(self, tree: Tree, number: int) -> None:
-        """Add a tree of a round to the raw predictions of training and validation rows."""
-        outputs = self.leaves.outputs[number]
+    def _add(self, tree: Tree, tree_index: int) -> None:
+        """Add tree `tree_index` of a round to the raw predictions of training, validation and recorded rows."""
+        outputs = self.leaves.outputs[tree_index]
         self.leaves.add(tree, self.leaves.table, self.train.raw[outputs])
         if self.validation is not None:
             self.leaves.add(tree, self._watched, self.validation.raw[outputs])
-        self._add_to_others(tree, number)
+        self._add_to_others(tree, tree_index)
 
-    def _add_to_others(self, tree: Tree, number: int) -> None:
+    def _add_to_others(self, tree: Tree, tree_index: int) -> None:
+        """Add tree `tree_index` of a round to the raw predictions of the recorded rows."""
         for table, raw in self._other_rows:
-            self.leaves.add(tree, table, raw[self.leaves.outputs[number]])
+            self.leaves.add(tree, table, raw[self.leaves.outputs[tree_index]])
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
-        """Start after the rounds of an earlier fit, as if they had been run here."""
+        """Add the trees of an earlier fit round by round, as if they had been grown here."""
         per_round = self.leaves.n_trees
         for first in range(0, len(trees), per_round):
             self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
@@ -727,11 +740,11 @@ class Rounds:
         return self.history.best_round if self.history.has_best else self.n_rounds
 
     def evaluations(self) -> Evaluations:
-        """Return the curves of all rows and metrics."""
+        """Return the curves of all metrics on training, validation and recorded rows."""
         return self.history.evaluations(self.metrics, self.others)
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
-        """Return the trees of the first rounds as a model."""
+        """Return the model of the first `n_rounds` rounds."""
         per_round = self.leaves.n_trees
         outputs = np.tile(np.arange(per_round), n_rounds)
         trees = self.kept_trees(n_rounds)[: n_rounds * per_round]
@@ -742,7 +755,7 @@ class Rounds:
         return self.ensemble(self.best_round) if self.dropout is not None and self.history.has_best else None
 
     def rows_after(self, n_rounds: int) -> ScoredRows:
-        """Return the training rows with the raw predictions of the first rounds."""
+        """Return the training rows with their raw predictions after the first `n_rounds` rounds."""
         if n_rounds == self.n_rounds:
             return self.train
         raw, per_round = self._start(self._data), self.leaves.n_trees

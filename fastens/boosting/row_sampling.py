@@ -86,7 +86,7 @@ class RowSampler:
         self._weight = np.maximum(whole_weights(weight, len(hashes), comm), 1).astype(np.float64)
 
     def draw(self, index: int, gradients: NDArray[np.float32], hessians: NDArray[np.float32]) -> RowSample:
-        """Draw the rows of round `index` from its gradients and hessians, both (n_outputs, n_rows)."""
+        """Return the rows drawn for round `index`, from its gradients and hessians, both (n_outputs, n_rows)."""
         draws, options = self._draws(index), self._rules.options
         if isinstance(options, Goss):
             return self._goss(options, draws, gradients, hessians)
@@ -96,34 +96,38 @@ class RowSampler:
         return self._sample(draws, draws < chances, 1 / chances)
 
     def _draws(self, index: int) -> Array:
-        """Return a random number in [0, 1) for each row."""
+        """Return a uniform random number in [0, 1) for each row in round `index`, which depends on the row's hash."""
         seed = stream_seeds(self._seed, index, index + 1, _PURPOSE)
-        return _unit(mixed(self._hashes ^ seed))
+        return _uniform_numbers(mixed(self._hashes ^ seed))
 
     def _goss(
         self, options: Goss, draws: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
     ) -> RowSample:
+        """Return the rows with the largest |gradient * hessian|, and random other rows with larger factors."""
         size = np.abs(gradients.astype(np.float64) * hessians).sum(axis=0)
         is_top = self._is_top(size, draws, options.top_rate)
         # `_is_top` breaks ties with `draws`, so sampling the other rows needs independent random numbers.
-        others = _unit(mixed((draws * 2.0**53).astype(np.uint64)))
+        others = _uniform_numbers(mixed((draws * 2.0**53).astype(np.uint64)))
         chance = min(1.0, options.other_rate / (1 - options.top_rate))
         return self._sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
 
     def _is_top(self, size: Array, draws: Array, top_rate: float) -> NDArray[np.bool_]:
-        """Return True for rows within the `top_rate` share of the weight with the largest sizes; ties are random."""
+        """Return a mask of rows with the largest sizes that hold the `top_rate` share of weight; ties are random."""
         weight = self._weight
         top_weight = top_rate * self._total(weight)
-        limit = self._limit(size, weight, top_weight)
+        limit = self._weighted_limit(size, weight, top_weight)
         above, equal = size > limit, np.flatnonzero(size == limit)
         more = top_weight - self._total(weight[above])
-        above[equal] = (draws[equal] >= self._limit(draws[equal], weight[equal], more)) & (more > 0)
+        above[equal] = (draws[equal] >= self._weighted_limit(draws[equal], weight[equal], more)) & (more > 0)
         return above
 
     def _mvs_chances(
         self, factor: float | None, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
     ) -> Array:
-        """Return min(1, s / t), s = sqrt(g^2 + lambda h^2), where t makes the expected number of rows match `share`."""
+        """Return each row's chance min(1, s / t), s = sqrt(g^2 + factor h^2); t gives the expected number of rows.
+
+        If `factor` is None, it is the squared ratio of the mean absolute gradient to the mean absolute hessian.
+        """
         g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
         weight = self._weight
         if factor is None:
@@ -147,12 +151,12 @@ class RowSampler:
         """Return the sum of integer weights over all ranks."""
         return float(sum_ints(self._comm, int(weight.astype(np.int64).sum()))[0])
 
-    def _limit(self, values: Array, weight: Array, least: float) -> float:
-        """Return the largest limit with a total weight of at least `least` at or above it; infinity if `least` is 0."""
+    def _weighted_limit(self, values: Array, weight: Array, min_weight: float) -> float:
+        """Return the largest limit for which values at or above it weigh at least `min_weight`; infinity if it is 0."""
         total = self._total(weight)
-        if least <= 0 or total == 0:
+        if min_weight <= 0 or total == 0:
             return np.inf
-        needed = least * (1 - 1e-12)
+        needed = min_weight * (1 - 1e-12)
         if self._comm.size > 1:
             group = np.zeros(len(values), dtype=np.intp)
             quantile = np.array([min(np.ceil(needed), total)])
@@ -162,6 +166,7 @@ class RowSampler:
         return float(values[order[min(position, len(order) - 1)]])
 
     def _sample(self, draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
+        """Return the indices and factors of the drawn rows; one row if none was drawn on any rank."""
         rows = np.flatnonzero(is_drawn).astype(np.uint32)
         if not is_any(self._comm, len(rows) > 0):
             # If no row was drawn, the row with the smallest random number is used, with a factor of 1.
@@ -172,8 +177,8 @@ class RowSampler:
         return RowSample(rows, None if factors is None else factors[rows].astype(np.float32))
 
 
-def _unit(bits: NDArray[np.uint64]) -> Array:
-    """Return numbers in [0, 1) from 64 random bits each."""
+def _uniform_numbers(bits: NDArray[np.uint64]) -> Array:
+    """Return uniform numbers in [0, 1) from 64 random bits each."""
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

@@ -38,17 +38,7 @@ _EVENTS = "Name events and times: pass a structured array or a table with the co
 
 
 def read_times(y: Any) -> Array:
-    """Return the bounds of the times, (n_rows, 2), from any supported format; they are equal for observed times.
-
-    `checked_times` validates the values later, for rows with positive weight only.
-
-    Parameters
-    ----------
-    y : structured array, table or array
-        A structured array or a table with the columns "event" and "time", or with a boolean column of events and a
-        column of times, or with the columns "lower" and "upper". An array of two columns holds bounds. A vector holds
-        times that were all observed.
-    """
+    """Return the lower and upper bounds of the times, (n_rows, 2), from any format; equal for observed times."""
     if str(getattr(y, "dtype", "")).startswith("Struct"):  # a polars Series of structs
         y = y.struct.unnest()
     if (names := table_over(y).names) is not None:
@@ -60,7 +50,7 @@ def read_times(y: Any) -> Array:
         return _from_columns({name: array[name] for name in array.dtype.names})
     if array.ndim == 2 and array.shape[1] == 2:
         _check_no_flags(y, array)
-        return _checked_bounds(_floats(array))
+        return _checked_bounds(_as_floats(array))
     if array.ndim == 2 and array.shape[1] > 2:
         raise ValueError(f"y must have one column, or two for bounds; got {array.shape[1]}.")
     column = column_or_1d(array, warn=True)
@@ -68,7 +58,7 @@ def read_times(y: Any) -> Array:
         raise ValueError(
             f"y must hold times, with events in a separate column if there are any; got only True or False. {_EVENTS}"
         )
-    time = _floats(column)
+    time = _as_floats(column)
     return np.column_stack([time, time])
 
 
@@ -84,7 +74,7 @@ def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
 
 
 def _checked_bounds(bounds: Array) -> Array:
-    """Return the bounds; raise ValueError if one of the unnamed columns may hold events.
+    """Return the bounds, (n_rows, 2); raise ValueError if one of the unnamed columns may hold events.
 
     Bounds with an infinite value, or with two equal columns, cannot be events and times.
     """
@@ -99,9 +89,10 @@ def _checked_bounds(bounds: Array) -> Array:
 
 
 def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
+    """Return the bounds of the times, (n_rows, 2), from named columns of events and times, or of bounds."""
     names = sorted(columns)
     if names == ["lower", "upper"]:
-        return np.column_stack([_floats(columns["lower"]), _floats(columns["upper"])])
+        return np.column_stack([_as_floats(columns["lower"]), _as_floats(columns["upper"])])
     flags = [name for name, values in columns.items() if values.dtype == bool]
     event = "event" if names == ["event", "time"] else flags[0] if len(flags) == 1 else None
     if len(names) != 2 or event is None:
@@ -109,7 +100,7 @@ def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
             "y must have a boolean column of events and a column of times, or columns 'event' and 'time', or "
             f"'lower' and 'upper'; got the columns {list(columns)}."
         )
-    happened, time = _floats(columns[event]), _floats(columns[next(name for name in names if name != event)])
+    happened, time = _as_floats(columns[event]), _as_floats(columns[next(name for name in names if name != event)])
     wrong = np.flatnonzero(~np.isin(happened, (0, 1)) & ~np.isnan(happened))
     if len(wrong):
         raise ValueError(
@@ -119,7 +110,8 @@ def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
     return np.column_stack([time, np.where(happened == 0, np.inf, np.where(happened == 1, time, np.nan))])
 
 
-def _floats(values: NDArray[Any]) -> Array:
+def _as_floats(values: NDArray[Any]) -> Array:
+    """Return the values as float64; raise ValueError for values that are not numbers."""
     if values.dtype.kind in "cUSmM":
         raise ValueError(f"y must hold real numbers; it holds {values.dtype}.")
     try:
@@ -142,7 +134,7 @@ def check_no_events(y: Any, sample_weight: Any) -> None:
 
 
 def checked_times(bounds: Array, rows: Array) -> Array:
-    """Return valid bounds, with negative lower bounds raised to 0; errors report the indices in `rows`."""
+    """Return the valid bounds with negative lower bounds raised to 0; errors name the row indices in `rows`."""
     low, high = np.maximum(bounds[:, 0], 0.0), bounds[:, 1]
     if np.isnan(bounds).any() or np.isinf(low).any():
         raise ValueError("Input y contains " + ("NaN." if np.isnan(bounds).any() else "infinity."))
@@ -227,22 +219,24 @@ class GradientBoostingSurvival(BoostedTrees):
         return None if is_observed.all() else is_observed
 
     def _read_data(self, y: Any, sample_weight: Any) -> TrainingData:
+        """Return the rows with their target; raise or warn if events were passed as weights."""
         check_no_events(y, sample_weight)
         return super()._read_data(y, sample_weight)
 
     def _read_target(self, y: Any) -> NDArray[Any]:
-        """Return the bounds of the times and the row indices, (n_rows, 3)."""
+        """Return the bounds of the times and each row's index as columns, (n_rows, 3)."""
         self._check_target_given(y)
         bounds = read_times(y)
         return np.column_stack([bounds, np.arange(len(bounds))])
 
     def _encode_target(self, y: NDArray[Any]) -> Array:
-        """Return the bounds of the rows with positive weight, (n_rows, 2)."""
+        """Return the checked bounds of the times, (n_rows, 2), from the columns of `_read_target`."""
         return checked_times(y[:, :2], y[:, 2])
 
     # Fit --------------------------------------------------
 
     def _get_loss(self) -> Loss:
+        """Return the loss: Cox's partial likelihood, or accelerated failure time."""
         options = self._options("loss")
         return Cox() if options is None else AFT(options.distribution, options.scale)
 
@@ -251,10 +245,12 @@ class GradientBoostingSurvival(BoostedTrees):
         return bool(self._as_fitted().loss == "cox")
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
+        """Return the concordance index of all ranks as a function of scored rows."""
         return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
-        self._forget("event_times_", "cumulative_hazard_")
+        """Set the baseline hazard of a Cox model from the rows after `n_rounds` rounds."""
+        self._delete("event_times_", "cumulative_hazard_")
         if self.loss == "cox":
             rows = rounds.rows_after(n_rounds)
             gathered_rows = gathered(self._comm, [rows.y, rows.raw[0], rows.weight])
@@ -271,12 +267,13 @@ class GradientBoostingSurvival(BoostedTrees):
             part.event_times_ = part.cumulative_hazard_ = np.zeros(0)
         return part
 
-    def _leaves_changed(self, data: TrainingData, decay: float) -> None:
+    def _update_after_refit(self, data: TrainingData, decay: float) -> None:
+        """Set the baseline hazard to the average of the old and new ones, with weight `decay` for the old."""
         if self._is_cox:
             raw = raw_of_rows(self._ensemble, data.X)[:, 0] + (0.0 if data.offset is None else data.offset[0])
             times, hazard = _breslow(data.y, raw, data.sample_weight)
             both = np.union1d(self.event_times_, times)
-            old, new = _step(both, self.event_times_, self.cumulative_hazard_), _step(both, times, hazard)
+            old, new = _step_values(both, self.event_times_, self.cumulative_hazard_), _step_values(both, times, hazard)
             decay = decay if len(self.event_times_) else 0.0  # slices and imported models do not have a baseline
             self.event_times_, self.cumulative_hazard_ = both, decay * old + (1 - decay) * new
 
@@ -421,7 +418,7 @@ class GradientBoostingSurvival(BoostedTrees):
                 "have: it is a slice of another model, or was imported from another library. Call "
                 "refit_leaves(X, y, decay_rate=1.0), which estimates the baseline hazard and keeps the leaves."
             )
-        hazard = _step(at, self.event_times_, self.cumulative_hazard_)
+        hazard = _step_values(at, self.event_times_, self.cumulative_hazard_)
         with np.errstate(over="ignore"):
             return exp(-exp(np.minimum(raw, _LARGEST_LOG))[:, None] * hazard)
 
@@ -447,6 +444,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return self._score_of(y, predicted_to_score(self, X, init_score, sample_weight), sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
+        """Return the concordance index of predictions, without rows of weight 0."""
         check_no_events(y, sample_weight)
         y = self._read_target(y)
         check_same_rows(len(predicted), len(y))
@@ -454,11 +452,12 @@ class GradientBoostingSurvival(BoostedTrees):
         return self._score_of_raw(predicted[:, None], self._encode_target(y), weight)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array | None) -> float:
+        """Return the concordance index of raw predictions, (n_rows, 1)."""
         return concordance(y, -raw[:, 0] if self._is_cox else raw[:, 0], weight)
 
 
 def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Return the event times and Breslow's estimate of the cumulative baseline hazard at each of them."""
+    """Return the sorted event times, and Breslow's estimate of the cumulative baseline hazard at each of them."""
     # Hazards are relative to the highest risk and bounded, so that they do not overflow.
     scale = exp(np.clip(-raw.max(), -_LARGEST_LOG, _LARGEST_LOG))
     with np.errstate(over="ignore"):
@@ -468,6 +467,6 @@ def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
     return times, hazard[is_observed][first]
 
 
-def _step(at: Array, times: Array, values: Array) -> Array:
-    """Return the values of a step function that is 0 before the first time."""
+def _step_values(at: Array, times: Array, values: Array) -> Array:
+    """Return, at each of `at`, the step function that has `values` from `times` on and is 0 before."""
     return np.concatenate([[0.0], values])[np.searchsorted(times, at, side="right")]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
@@ -35,13 +35,13 @@ from fastens.combining.responses import (
     VERBOSE,
     OneClassClassifier,
     check_metadata,
-    drawn_seeds,
+    ensemble_request,
     is_all_ours,
-    knows_labels,
-    own_request,
+    is_fitted_on_labels,
     resolve_method,
     run_tasks,
     seconds_since,
+    with_seed,
 )
 from fastens.engine.grow.growth import count_of
 from fastens.engine.rows.sampling import Bootstrap, Subsample, content_hashes, repeated, stream_seeds
@@ -54,8 +54,8 @@ from fastens.forests.bags import (
     check_continued,
     check_no_bags_needed,
     check_seed,
-    draw_alike,
     draw_seed,
+    draws_match,
     n_drawn,
     plan_draws,
     rows_in_bags,
@@ -97,17 +97,16 @@ OF_BAGS = (
 # Methods that route metadata to the members.
 CALLERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 OUT_OF_BAG = ("oob_score_", "oob_scores_", "_oob_mean")
-LEARNED = (
-    *("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_n_targets"),
-    *OUT_OF_BAG,
-)
+LEARNED = "n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_plain_features", "_n_targets", *OUT_OF_BAG
 _MEMBERS = "members."
 # Name of the only member if fastens trees are grown together; members that are fitted one by one are numbered.
 _FOREST = "forest"
+# Number of bins of the default trees, as in forests.
+MAX_BINS = 255
 
 
 def _members_are_trees(model: Any) -> bool:
-    """Return True if the members are fastens trees."""
+    """Return True if the fitted members are fastens trees."""
     return isinstance(model._as_fitted()._template(), DecisionTreeClassifier | DecisionTreeRegressor)
 
 
@@ -221,7 +220,7 @@ class BaseBagging(BaseOneEstimator):
             self._seed = draw_seed(self.random_state)
         draws, n_features = self._plan(data), self.n_features_in_
         n_wanted = count_of(self.max_features, n_features)
-        self._drawn_alike = not kept or (self._drawn_alike and (before is None or draw_alike(before.draws, draws)))
+        self._drawn_alike = not kept or (self._drawn_alike and (before is None or draws_match(before.draws, draws)))
         if not self._drawn_alike:
             check_no_bags_needed(self)
         self._bags = Bags(self._seed, draws, n_features, n_wanted, with_replacement=self.bootstrap_features)
@@ -231,7 +230,7 @@ class BaseBagging(BaseOneEstimator):
         if self.oob_score:
             numbers = as_numbers(data.X)
             warn_of_duplicates(content_hashes(numbers, data.y), numbers, data.y)
-            mean, self.oob_scores_ = self._left_out(data)
+            mean, self.oob_scores_ = self._out_of_bag_means(data)
             if not (has_prediction := ~np.isnan(mean[:, 0])).all():
                 warn(IN_ALL_BAGS if has_prediction.any() else NEVER_OUT)
             left_out = data.take(np.flatnonzero(has_prediction))
@@ -241,17 +240,19 @@ class BaseBagging(BaseOneEstimator):
 
     @property
     def _capabilities(self) -> Capabilities:  # type: ignore[override]
+        """Return the fit's capabilities: only bags of fastens trees can be distributed or out of core."""
         try:
-            is_forest = self._kind_of_forest() is not None
+            is_forest = self._forest_class() is not None
         except ValueError:  # an invalid parameter: `fit` reports it, but `dir` must not raise
             is_forest = True
         return Capabilities(supports_distributed_fit=is_forest, supports_out_of_core=is_forest)
 
     def _memory_model(self) -> Any:
+        """Return the estimator whose memory is estimated: the forest of fastens trees, or the bagging itself."""
         forest = self._forest_for_trees()
         return self if forest is None else forest
 
-    def _kind_of_forest(self) -> Callable[[], Any] | None:
+    def _forest_class(self) -> Callable[[], Any] | None:
         """Return the forest class that can grow these bags, or None if the members are fitted one by one."""
         self._check_parameters()
         if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
@@ -262,7 +263,7 @@ class BaseBagging(BaseOneEstimator):
     def _check_same_kind(self) -> None:
         """Raise ValueError if new members would be incompatible with those that a warm start keeps."""
         forest = self._forest
-        if self._kind_of_forest() is not (None if forest is None else type(forest)):
+        if self._forest_class() is not (None if forest is None else type(forest)):
             raise ValueError(
                 "estimator must be of the same kind as in the last fit with warm_start=True (a tree of fastens with "
                 "the same splitter, or another model), and bootstrap, bootstrap_features, max_samples and sampling "
@@ -276,8 +277,8 @@ class BaseBagging(BaseOneEstimator):
             check_same_drawing(self.bootstrap, self._bags.draws if isinstance(self._bags.draws, Bootstrap) else None)
 
     def _forest_for_trees(self) -> Any:
-        """Return the forest that grows these bags, kept with a warm start; None if members are fitted one by one."""
-        make, template = self._kind_of_forest(), self._template()
+        """Return the forest that grows these bags, reused in a warm start; None if members are fitted separately."""
+        make, template = self._forest_class(), self._template()
         if make is None:
             return None
         forest = copy(self._forest) if self.warm_start and self._forest is not None else make()
@@ -289,6 +290,7 @@ class BaseBagging(BaseOneEstimator):
         )
 
     def _fit_forest(self, forest: Any, X: Any, y: Any, sample_weight: Any) -> BaseBagging:
+        """Fit the forest of all bags, and set this estimator's fitted attributes from it."""
         self._check_target_given(y)
         # The table is opened here so that errors name the bagging estimator instead of the forest.
         X = as_given(X, type(self).__name__, self._comm.size == 1)
@@ -309,7 +311,7 @@ class BaseBagging(BaseOneEstimator):
         return self
 
     def _plan(self, data: MemberData) -> Bootstrap | Subsample | None:
-        """Return how rows are drawn, or None if every bag has all rows."""
+        """Return how the rows of each bag are drawn, or None if every bag has all rows."""
         weight, wanted = data.sample_weight, self.max_samples
         if not self.bootstrap and (wanted is None or (not isinstance(wanted, int | np.integer) and wanted >= 1)):
             return None
@@ -323,6 +325,7 @@ class BaseBagging(BaseOneEstimator):
         return replace(copies, n_drawn=n_wanted)
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
+        """Return the members `first` to `n_estimators`, each fitted on its bag, in parallel."""
         spec = self._member_spec(data)
         data = data.with_fixed_dtypes() if is_all_ours(spec.estimator) else data
         fitted_members: dict[int, FittedMember] = {}
@@ -335,15 +338,16 @@ class BaseBagging(BaseOneEstimator):
         return [fitted_members[number] for number in numbers]
 
     def _member_spec(self, data: MemberData) -> MemberSpec:
+        """Return the specification that all members share: the estimator and the method of its responses."""
         template = self._template()
         method = resolve_method("estimator", template, self._response_method, data.classes is not None)
         return MemberSpec("estimator", template, None, method, n_outputs=self._n_targets)
 
     def _fit_one(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> FittedMember:
-        """Fit member `number` on its bag."""
+        """Return member `number`, fitted on its bag."""
         columns = None if (drawn := bags.features(number)) is None else drawn.tolist()
         bag = _with_routed_weight(self._bag(spec, data, bags, number), spec)
-        model = _with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
+        model = with_seed(spec.estimator, int(stream_seeds(self._seed, number, number + 1, GROWING)[0] % 2**31))
         if bag.classes is not None and len(np.unique(bag.y)) == 1:
             model, bag = OneClassClassifier(), replace(bag, routed=None)
         spec = replace(spec, estimator=model, columns=columns)
@@ -351,10 +355,10 @@ class BaseBagging(BaseOneEstimator):
         fitted = fit_member(spec, bag, take_columns(bag.X, columns))
         if self.verbose:
             announce(f"[{type(self).__name__}] member {number + 1} of {self.n_estimators}: {seconds_since(began)}")
-        return replace(spec, name=str(number)).fitted([fitted], data.classes, knows_labels(fitted))
+        return replace(spec, name=str(number)).fitted([fitted], data.classes, is_fitted_on_labels(fitted))
 
     def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
-        """Return the rows of a bag, with the numbers of draws as weights or repeated as often as they were drawn."""
+        """Return the rows of bag `number`, weighted by their counts of draws or repeated as often as drawn."""
         if bags.draws is None:
             return data
         counts = bags.counts(number, number + 1)[0].astype(np.int64)
@@ -373,16 +377,14 @@ class BaseBagging(BaseOneEstimator):
         return replace(bag, sample_weight=weight, weight_unit=None)
 
     def _route(self, metadata: dict[str, Any], rows: GivenRows) -> dict[str, dict[str, Any]] | None:
+        """Return the routed metadata without sample weights, which determine the bags instead."""
         # Weights determine the bags; members receive the weights of their bag.
         return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, rows)
 
     # Out of bag --------------------------------------------------
 
-    def _left_out(self, data: MemberData) -> tuple[Array, Array]:
-        """Return each row's mean response over the members whose bags lack it, and each member's score on such rows.
-
-        Values are NaN for rows without predictions.
-        """
+    def _out_of_bag_means(self, data: MemberData) -> tuple[Array, Array]:
+        """Return each row's mean out-of-bag response, (n_rows, n_outputs), and each member's out-of-bag score."""
         scores = np.full(len(self._members), np.nan)
         total, n_members = None, np.zeros((data.n_rows, 1))
         for number, member in enumerate(self._members):
@@ -401,10 +403,7 @@ class BaseBagging(BaseOneEstimator):
             return np.where(n_members > 0, total / n_members, np.nan), scores
 
     def in_bag(self, member: int) -> NDArray[np.int64]:
-        """Return how often each training row with nonzero weight is in a member's bag.
-
-        The counts are redrawn from the member's seed.
-        """
+        """Return how often each training row with nonzero weight is in a member's bag, redrawn from its seed."""
         whole(0, len(self) - 1).check("member", member)
         if (forest := self._forest) is not None:
             return forest.in_bag(member)
@@ -418,9 +417,11 @@ class BaseBagging(BaseOneEstimator):
         return self._bags.counts(member, member + 1)[0].astype(np.int64)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
+        """Return the out-of-bag score of these mean responses, by the metric of `oob_score`; subclasses override it."""
         raise NotImplementedError
 
     def _oob_values(self) -> Array:
+        """Return the mean out-of-bag responses, (n_rows, n_outputs); raise AttributeError without oob_score=True."""
         self._check_fitted()
         if not hasattr(self, "_oob_mean"):
             raise AttributeError("out-of-bag predictions require oob_score=True in fit. Set it and fit again.")
@@ -428,14 +429,14 @@ class BaseBagging(BaseOneEstimator):
 
     # Predict --------------------------------------------------
 
-    def _passed_on(self, caller: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    def _routed_options(self, caller: str, metadata: dict[str, Any]) -> dict[str, Any]:
         """Return the metadata routed to the members' method; raise TypeError for arguments without routing."""
         self._check_fitted()
         check_metadata(self, metadata, caller)
-        return getattr(process_routing(self, caller, **metadata).estimator, self._callee(caller)) if metadata else {}
+        return getattr(process_routing(self, caller, **metadata).estimator, self._method_of(caller)) if metadata else {}
 
-    def _callee(self, caller: str) -> str:
-        """Return the members' method that a method of the bagging estimator calls."""
+    def _method_of(self, caller: str) -> str:
+        """Return the name of the members' method that the ensemble's method `caller` calls."""
         return caller if caller == "decision_function" else self._response_method
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -443,12 +444,12 @@ class BaseBagging(BaseOneEstimator):
         callers = [name for name in CALLERS if hasattr(type(self), name)]
         mapping = MethodMapping().add(caller="fit", callee="fit")
         for caller in callers:
-            mapping.add(caller=caller, callee=self._callee(caller))
-        router = MetadataRouter(owner=self).add_self_request(own_request(self))
+            mapping.add(caller=caller, callee=self._method_of(caller))
+        router = MetadataRouter(owner=self).add_self_request(ensemble_request(self))
         return router.add(estimator=self._template(), method_mapping=mapping)
 
     def _mean(self, X: Any, method: str | None = None, options: dict[str, Any] | None = None) -> Array:
-        """Return the mean response over the members, by their default method or another one with its arguments."""
+        """Return the mean response over the members, (n_rows, n_outputs), by their default method or `method`."""
         X = self._check_table(X)
         responses = (member.respond(X, method, options) for member in self._members)
         total = next(responses).copy()
@@ -456,8 +457,8 @@ class BaseBagging(BaseOneEstimator):
             total += response
         return total / len(self._members)
 
-    def _spread(self, X: Any) -> Array:
-        """Return the standard deviation over the members, or over the trees of the forest."""
+    def _member_std(self, X: Any) -> Array:
+        """Return the standard deviation of the responses over the members or trees, (n_rows, n_outputs)."""
         X, forest = self._check_table(X), self._forest
         if forest is None:
             return deviations([member.respond(X)] for member in self._members)[0]
@@ -465,6 +466,7 @@ class BaseBagging(BaseOneEstimator):
         return deviations([_as_columns(forest._targets.parts(values)[0])] for values in each)[0]
 
     def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
+        """Return the members' models with equal weights for explanations, and 0; raise ValueError for hard votes."""
         if self._members[0].method == "predict" and self._members[0].classes is not None:
             raise ValueError(
                 "voting must be 'soft' to explain a bag of several trees, because hard votes are not sums of trees."
@@ -547,6 +549,7 @@ class BaseBagging(BaseOneEstimator):
     # Saving --------------------------------------------------
 
     def _restore_members(self, arrays: Arrays) -> None:
+        """Set the members from saved arrays; raise ValueError if the numbers of columns do not match the trees."""
         self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), self._n_targets)
         if (forest := self._forest) is not None:
             bags, n_trees = forest._bags(), len(forest.estimators_)
@@ -571,7 +574,7 @@ def _leaves(member: FittedMember, X: Any) -> NDArray[np.int32]:
 
 
 def _as_columns(response: NDArray[Any]) -> NDArray[Any]:
-    """Return a response with a column for each output."""
+    """Return a response as a two-dimensional array with one column for each output."""
     return response.reshape(len(response), -1)
 
 
@@ -581,16 +584,6 @@ def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
     if bag.routed is None or weight is None:
         return bag
     return replace(bag, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}})
-
-
-def _with_seed(estimator: Any, seed: int) -> Any:
-    """Return a copy whose random_state parameters, also in nested estimators, are drawn from a seed."""
-    drawn = drawn_seeds(estimator, np.random.RandomState(seed))
-    return clone(estimator).set_params(**drawn) if drawn else clone(estimator)
-
-
-# Number of bins of the default trees, as in forests.
-MAX_BINS = 255
 
 
 def _members_decide(model: Any) -> bool:
@@ -651,6 +644,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         return self.classes_ if self.warm_start and hasattr(self, "_members") else None
 
     def _template(self) -> Any:
+        """Return the estimator to copy, by default a decision tree."""
         return DecisionTreeClassifier(max_bins=MAX_BINS) if self.estimator is None else self.estimator
 
     @property
@@ -659,6 +653,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         return "predict_proba" if self.voting == "soft" and hasattr(self._template(), "predict_proba") else "predict"
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
+        """Return the out-of-bag accuracy of these mean responses, or the score of the callable `oob_score`."""
         predicted = mean.argmax(axis=1)
         if callable(self.oob_score):
             return float(self.oob_score(self.classes_[data.y.astype(np.intp)], self.classes_[predicted]))
@@ -693,7 +688,8 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
             return np.log(self._shares(X, "predict_log_proba", metadata))
 
     def _shares(self, X: Any, caller: str, metadata: dict[str, Any]) -> Array:
-        return self._mean(X, options=self._passed_on(caller, metadata))
+        """Return the members' mean probabilities or vote shares, (n_rows, n_classes), with routed metadata."""
+        return self._mean(X, options=self._routed_options(caller, metadata))
 
     @available_if(_members_decide)
     def decision_function(self, X: ArrayLike, **metadata: Any) -> Array:
@@ -704,7 +700,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         ValueError
             If a member's bag had rows of only one class.
         """
-        options = self._passed_on("decision_function", metadata)
+        options = self._routed_options("decision_function", metadata)
         if any(isinstance(member.models[0], OneClassClassifier) for member in self._members):
             raise ValueError("decision_function needs at least two classes in every bag. Use predict_proba instead.")
         decisions = self._mean(X, "decision_function", options)
@@ -712,7 +708,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
-        return self._spread(X)
+        return self._member_std(X)
 
 
 @with_parameters
@@ -758,9 +754,11 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     _response_method = "predict"
 
     def _template(self) -> Any:
+        """Return the estimator to copy, by default a decision tree."""
         return DecisionTreeRegressor(max_bins=MAX_BINS) if self.estimator is None else self.estimator
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
+        """Check the target and return it; raise ValueError if a warm start changes the number of targets."""
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if self.warm_start and hasattr(self, "_members") and n_targets != self._n_targets:
             raise ValueError(
@@ -770,9 +768,10 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         return super()._learn_target(y)
 
     def _oob_score(self, mean: Array, data: MemberData) -> float:
+        """Return the out-of-bag R2 of these mean predictions, or the score of the callable `oob_score`."""
         from sklearn.metrics import r2_score
 
-        predicted = self._of_targets(mean)
+        predicted = self._squeeze_targets(mean)
         if callable(self.oob_score):
             return float(self.oob_score(data.y, predicted))
         return float(r2_score(data.y, predicted, sample_weight=data.sample_weight))
@@ -780,7 +779,7 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
     @property
     def oob_prediction_(self) -> Array:
         """Mean out-of-bag prediction for each training row, if `oob_score` is set; NaN for rows in every bag."""
-        return self._of_targets(self._oob_values())
+        return self._squeeze_targets(self._oob_values())
 
     def predict(self, X: ArrayLike, **metadata: Any) -> Array:
         """Return the mean of the members' predictions, shape (n_samples,) or (n_samples, n_targets).
@@ -792,8 +791,8 @@ class BaggingRegressor(BaseRegressor, BaseBagging):
         **metadata
             Passed to the members' `predict` if scikit-learn's metadata routing is enabled.
         """
-        return self._of_targets(self._mean(X, options=self._passed_on("predict", metadata)))
+        return self._squeeze_targets(self._mean(X, options=self._routed_options("predict", metadata)))
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, with the shape of `predict`."""
-        return self._of_targets(self._spread(X))
+        return self._squeeze_targets(self._member_std(X))

@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from fastens.base import BaseClassifier, BaseRegressor, Capabilities
-from fastens.combining.folds import FittedMember, GivenRows, MemberData, known_rows
+from fastens.combining.folds import FittedMember, GivenRows, MemberData, rows_with_responses
 from fastens.combining.members import default_forests
-from fastens.combining.responses import CV, INPUTS, MEMBERS, NamedMembers, added, own_request
+from fastens.combining.responses import CV, INPUTS, MEMBERS, NamedMembers, added, ensemble_request
 from fastens.combining.stacking import BaseLevels
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
 from fastens.params.docstrings import Docs, described
@@ -74,14 +74,15 @@ class BaseCascade(BaseLevels):
     validation_losses_: list[float] = field(init=False)
 
     def _default_members(self) -> NamedMembers:
+        """Return the named forests of a layer: two random forests and two with random splits."""
         return default_forests(is_classifier(self))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that `fit` routes to each member, and its own request for validation rows."""
-        return super().get_metadata_routing().add_self_request(own_request(self, reads_validation_rows=True))
+        return super().get_metadata_routing().add_self_request(ensemble_request(self, reads_validation_rows=True))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Train layer after layer, and keep the layers up to the best one."""
+        """Fit layer after layer, and keep the layers up to the best one as fitted attributes."""
         folds = self._folds(data, rows)
         self._seeds = None if self.random_state is None else check_random_state(self.random_state)
         layers: list[list[FittedMember]] = []
@@ -92,7 +93,7 @@ class BaseCascade(BaseLevels):
         while self._should_add_layer():
             (specs,) = self._specs()
             members, responses = self._fit_level(specs, table, folds, self.refit)
-            if not known_rows(responses).all():
+            if not rows_with_responses(responses).all():
                 raise ValueError("cv must place every row in a test set; some rows are in no test set.")
             layers.append(members)
             predicted = [member.respond(validation_table) for member in members] if data.validation is not None else []
@@ -107,6 +108,7 @@ class BaseCascade(BaseLevels):
         self._fitted_levels = layers[: self.n_layers_]
 
     def _seed_source(self) -> Any:
+        """Return the generator that draws the seeds of all layers."""
         return self._seeds
 
     def _should_add_layer(self) -> bool:
@@ -124,7 +126,7 @@ class BaseCascade(BaseLevels):
         return best
 
     def _validation_loss(self, data: MemberData, responses: list[Array], predicted: list[Array]) -> float:
-        """Return the mean squared error of the layer's average; for probabilities, this is the Brier score."""
+        """Return the mean squared error of the layer's average response; for probabilities, the Brier score."""
         if data.validation is None:
             average, y, weight = np.mean(responses, axis=0), data.y, data.sample_weight
         else:
@@ -149,6 +151,7 @@ class BaseCascade(BaseLevels):
         return [[model for member in layer for model in member.models] for layer in self._fitted_levels]
 
     def _list_losses(self, arrays: Arrays) -> None:
+        """Turn the restored validation losses into a list of floats."""
         self.validation_losses_ = np.atleast_1d(self.validation_losses_).tolist()
 
     _saved: ClassVar[SavedParts] = ("n_layers_", "validation_losses_", Saved(finish=_list_losses))
@@ -211,4 +214,4 @@ class CascadeForestRegressor(BaseRegressor, BaseCascade):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the last layer's average prediction, shape (n_samples,) or (n_samples, n_targets)."""
-        return self._of_targets(self._average(X))
+        return self._squeeze_targets(self._average(X))

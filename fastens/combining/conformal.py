@@ -14,7 +14,7 @@ from sklearn.base import clone
 from fastens.base import BaseClassifier, BaseRegressor
 from fastens.boosting.classifier import GradientBoostingClassifier
 from fastens.boosting.regressor import GradientBoostingRegressor
-from fastens.combining.conformal_base import BaseConformal, counted, mean_response
+from fastens.combining.conformal_base import BaseConformal, effective_weights, mean_response
 from fastens.combining.folds import (
     FittedMember,
     Fold,
@@ -25,7 +25,7 @@ from fastens.combining.folds import (
     members_from_arrays,
     members_to_arrays,
 )
-from fastens.combining.members import BOOSTING, requesting
+from fastens.combining.members import BOOSTING, with_requests
 from fastens.combining.responses import is_all_ours, joint_classes
 from fastens.conformal.scores import (
     COVERAGE,
@@ -87,7 +87,7 @@ def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int 
 
 
 def without_last_digits(predicted: Array, y: Array) -> Array:
-    """Round predictions, (n_rows, 1), to a billionth of the largest error.
+    """Return the predictions, (n_rows, 1), rounded to a billionth of the largest error.
 
     The last digits of other libraries' predictions depend on copies of rows and on the memory layout of the table, and
     the bags of a forest depend on every digit.
@@ -99,11 +99,12 @@ def without_last_digits(predicted: Array, y: Array) -> Array:
 
 
 def local_quantiles(forest: RandomForestRegressor, X: Any, predicted: Array) -> Array:
-    """Return quantiles of the targets, at the forest's LEVELS, for rows with these predictions, (n_rows, 1)."""
+    """Return quantiles of the targets at LEVELS, (n_rows, n_levels), for rows with predictions of shape (n_rows, 1)."""
     return predicted + forest.predict_quantiles(_table(predicted, X), LEVELS)
 
 
 def _table(predicted: Array, X: Any) -> Any:
+    """Return a table of the predictions, (n_rows, 1), followed by the columns of `X`."""
     return hstack(predicted, [_COLUMN], X)
 
 
@@ -114,6 +115,7 @@ _MONOTONE = ("monotonic_cst", "monotone_constraints")
 
 
 def _are_levels(value: Any) -> bool:
+    """Return True if a value is an increasing sequence of at least two quantile levels between 0 and 1."""
     if np.ndim(value) != 1 or not all(map(COVERAGE.holds, value)):
         return False
     return len(value) > 1 and all(low < high for low, high in pairwise(value))
@@ -182,12 +184,14 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     quantiles: Sequence[float] = parameter(QUANTILES, default=(0.05, 0.5, 0.95))
 
     def _template(self) -> Any:
-        estimator = requesting(GradientBoostingRegressor(**BOOSTING)) if self.estimator is None else self.estimator
+        """Return the estimator to copy; with method="cqr", default boosting predicts all `quantiles`."""
+        estimator = with_requests(GradientBoostingRegressor(**BOOSTING)) if self.estimator is None else self.estimator
         if self.method != "cqr" or self._is_prefit or not isinstance(estimator, GradientBoostingRegressor):
             return estimator
         return clone(estimator).set_params(loss="quantile", quantile=[float(level) for level in self.quantiles])
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError if method="cqr" is set for an estimator that cannot predict quantiles."""
         super()._validate_combinations()
         if self.method == "cqr" and not isinstance(self._template(), GradientBoostingRegressor):
             raise ValueError(
@@ -200,7 +204,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
                 f"quantiles; got {self.method!r}."
             )
 
-    def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
+    def _fit_calibrated(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> None:
+        """Fit and calibrate with widths that vary by row if the data allow it, otherwise as the base class does."""
         self._error_forest = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
         # Rows of a group have similar errors, so out-of-bag rows would leak the errors of rows in the bag. Out-of-bag
@@ -209,16 +214,16 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         is_local &= data.y.ndim == 1 and not self._is_out_of_bag
         # Widths that vary by row would violate the monotone constraints.
         is_local &= not _is_monotone(self._template())
-        if not (is_local and self._fit_local(data, rows, held)):
-            super()._fit_calibrated(data, rows, held)
+        if not (is_local and self._fit_local(data, rows, conditions)):
+            super()._fit_calibrated(data, rows, conditions)
 
-    def _fit_local(self, data: MemberData, rows: GivenRows, held: RowConditions) -> bool:
+    def _fit_local(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> bool:
         """Fit the estimator on folds, and a forest on the errors; return False if predictions have several columns."""
-        train, folds = self._parted(replace(data, narrows=is_all_ours(self._template())), rows)
+        train, folds = self._calibration_folds(replace(data, narrows=is_all_ours(self._template())), rows)
         held_out = None
         if self.cv is None:
             ((chosen, others),) = folds
-            held_out, train, held = train.take(others), train.take(chosen), held.take(others)
+            held_out, train, conditions = train.take(others), train.take(chosen), conditions.take(others)
             folds = content_folds(train)
             if not folds:
                 return False
@@ -229,19 +234,20 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             responses = without_last_digits(responses, train.y)
         forest = fit_error_forest(train, responses, draw_seed(self.random_state), self.n_jobs)
         if held_out is None:
-            errors = forest._measured().measured_conformity().errors
+            errors = forest._oob_results().measured_conformity().errors
         else:
             columns = local_quantiles(forest, held_out.X, member.respond(held_out.X))
-            errors = _errors(columns, held_out, held)
+            errors = _errors(columns, held_out, conditions)
         self._parts, self._member, self._error_forest = [[errors]], member, forest
         return True
 
-    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, conditions: RowConditions) -> list[HeldOut]:
+        """Return the scaled errors of held-out rows for each target."""
         targets = data.y.reshape(data.n_rows, -1).T
         columns = _by_target(responses, len(targets))
         scales = _deviations(model, columns)
         pairs = zip(columns, targets, scales, strict=True)
-        return [_errors(predicted, replace(data, y=y), held, scale) for predicted, y, scale in pairs]
+        return [_errors(predicted, replace(data, y=y), conditions, scale) for predicted, y, scale in pairs]
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the prediction, or the quantile nearest to 0.5, of each row, averaged over the folds' models.
@@ -305,7 +311,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         return intervals[0] if len(intervals) == 1 else np.stack(intervals, axis=1)
 
     def _quantiles(self, X: Any) -> list[FoldQuantiles]:
-        """Return what the models of the folds predict for new rows, for each target."""
+        """Return the predicted quantiles and error scales of new rows for each target, from the folds' models."""
         responses, models = self._responses(X), self._member.models
         if self._error_forest is not None:
             local = local_quantiles(self._error_forest, self._check_table(X), mean_response(responses))
@@ -315,7 +321,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         pairs = zip(zip(*predicted, strict=True), zip(*scales, strict=True), strict=True)
         return [FoldQuantiles(of_folds, scale, levels_of(models[0])) for of_folds, scale in pairs]
 
-    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+    def _new_scores(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+        """Return the scaled errors of new rows with known targets, one `HeldOut` for each target."""
         targets = y.reshape(len(y), -1).T
         pairs = zip(self._quantiles(X), targets, strict=True)
         return [
@@ -324,10 +331,12 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         ]
 
     def _forest_arrays(self) -> Arrays:
+        """Return the forest of errors as arrays to save; empty if there is none."""
         forest = self._error_forest
-        return {} if forest is None else members_to_arrays(_FOREST, [_as_member(forest)])
+        return {} if forest is None else members_to_arrays(_FOREST, [_wrap_as_member(forest)])
 
     def _restore_forest(self, arrays: Arrays) -> None:
+        """Set the forest of errors from saved arrays, if they contain one."""
         if any(name.startswith(_FOREST) for name in arrays):
             (member,) = members_from_arrays(_FOREST, arrays, None)
             self._error_forest = member.kept
@@ -335,7 +344,8 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
     _saved: ClassVar[SavedParts] = ("_n_targets", Saved(_forest_arrays, _restore_forest))
 
 
-def _as_member(forest: RandomForestRegressor) -> FittedMember:
+def _wrap_as_member(forest: RandomForestRegressor) -> FittedMember:
+    """Return the forest of errors as a fitted member, so that it can be saved like one."""
     return FittedMember("errors", None, "predict", [forest], None, uses_labels=False)
 
 
@@ -346,11 +356,12 @@ def _is_monotone(estimator: Any) -> bool:
 
 
 def _loss(model: Any) -> Any:
+    """Return the loss of a fastens boosting regressor, or None for other models."""
     return model._loss if isinstance(model, GradientBoostingRegressor) else None
 
 
 def _by_target(responses: Array, n_targets: int) -> list[Array]:
-    """Return the columns of each target, which are consecutive."""
+    """Return the response's consecutive columns of each target, an array (n_rows, n_columns) for each."""
     return list(np.ascontiguousarray(responses.reshape(len(responses), n_targets, -1).swapaxes(0, 1)))
 
 
@@ -362,9 +373,10 @@ def _deviations(model: Any, columns: list[Array]) -> list[Array]:
     return [each.deviation(predicted) for each, predicted in zip(losses_of_targets(loss), columns, strict=True)]
 
 
-def _errors(predicted: Array, data: MemberData, held: RowConditions, scale: Array | None = None) -> HeldOut:
+def _errors(predicted: Array, data: MemberData, conditions: RowConditions, scale: Array | None = None) -> HeldOut:
+    """Return the signed errors of held-out rows, divided by `scale`, with their weights and groups."""
     scale = np.ones(data.n_rows) if scale is None else scale
-    return HeldOut.errors(predicted, data.y, scale, counted(data, held), group=held.group)
+    return HeldOut.errors(predicted, data.y, scale, effective_weights(data, conditions), group=conditions.group)
 
 
 @with_parameters
@@ -425,9 +437,11 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
     by_class: bool = parameter(FLAG, default=False)
 
     def _template(self) -> Any:
-        return requesting(GradientBoostingClassifier(**BOOSTING)) if self.estimator is None else self.estimator
+        """Return the estimator to copy, by default boosting."""
+        return with_requests(GradientBoostingClassifier(**BOOSTING)) if self.estimator is None else self.estimator
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
+        """Learn the classes, also of a prefit estimator, and return each row's class index."""
         if not self._is_prefit:
             return super()._learn_target(y)
         # The classes come from the fitted estimator, because calibration rows need not contain all of them.
@@ -435,17 +449,21 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         return index
 
     def _score(self) -> SetScore:
+        """Return the score of label sets with this model's conformity measure and penalty."""
         fitted = self._as_fitted()
         return SetScore(fitted.conformity, fitted.raps_penalty, fitted.raps_places)
 
-    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
-        return [self._held_out(responses, data.y, counted(data, held), held.group)]
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, conditions: RowConditions) -> list[HeldOut]:
+        """Return the scores of the held-out rows' true classes, in a list with one item."""
+        return [self._held_out(responses, data.y, effective_weights(data, conditions), conditions.group)]
 
     def _held_out(self, responses: Array, y: Array, weight: Array, group: NDArray[np.intp] | None) -> HeldOut:
+        """Return the scores of the true classes `y` of these responses, by class if `by_class` is set."""
         scores = self._score().of_labels(responses, y)
         return HeldOut(scores[:, None], weight, group, y.astype(np.intp) if self._as_fitted().by_class else None)
 
-    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+    def _new_scores(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+        """Return the scores of new rows with known classes, in a list with one item."""
         (responses,) = self._responses(X)
         return [self._held_out(responses, y, np.ones(len(y)), rows.group)]
 
@@ -489,6 +507,7 @@ class ConformalClassifier(BaseClassifier, BaseConformal):
         return calibrated_sets(self._parts[0], scores, self._conditions, rows, coverages)
 
     def _check_labels(self, arrays: Arrays) -> None:
+        """Raise ValueError if the restored calibration scores do not match the classes."""
         labels = [part.label for part in self._parts[0]]
         are_valid = [np.isin(label, np.arange(len(self.classes_))).all() for label in labels if label is not None]
         if any((label is not None) != self.by_class for label in labels) or not all(are_valid):

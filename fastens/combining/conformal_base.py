@@ -26,7 +26,7 @@ from fastens.combining.folds import (
     members_to_arrays,
 )
 from fastens.combining.members import BaseOneEstimator
-from fastens.combining.responses import added, in_order, places_of_classes
+from fastens.combining.responses import added, place_columns, positions_of_classes
 from fastens.conformal.scores import COVERAGE, Conditions, HeldOut, RowConditions, adapted_coverage, nearest_columns
 from fastens.engine.rows.sampling import Subsample, content_hashes, random_stream
 from fastens.forests.bags import draw_seed
@@ -137,21 +137,21 @@ class BaseConformal(BaseOneEstimator):
         fit_arguments = {"sample_weight": sample_weight, "groups": groups, "X_val": X_val, "y_val": y_val, **metadata}
         self.__dict__.pop(self._learned, None)
         data, rows = self._start_members(X, y, fit_arguments)
-        self._conditions, held = Conditions.learn(X, rows.n_given, group, likelihood_ratio)
+        self._conditions, conditions = Conditions.learn(X, rows.n_given, group, likelihood_ratio)
         self._adapted: dict[float, list[float]] = {}
-        self._fit_calibrated(data, rows, held.take(rows.rows))
+        self._fit_calibrated(data, rows, conditions.take(rows.rows))
         return self
 
-    def _fit_calibrated(self, data: MemberData, rows: GivenRows, held: RowConditions) -> None:
+    def _fit_calibrated(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> None:
         """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
         if self._is_out_of_bag:
             member, responses, predicted_rows = self._fit_bags(data)
             folds = [(np.arange(0), predicted_rows)]
         else:
-            data, folds = self._parted(data, rows)
+            data, folds = self._calibration_folds(data, rows)
             member, responses = self._fit_copies(data, folds)
         of_folds = [
-            self._calibrate(model, responses[test], data.take(test), held.take(test))
+            self._calibrate(model, responses[test], data.take(test), conditions.take(test))
             for model, (_, test) in zip(member.models, folds, strict=True)
         ]
         self._parts = list(map(list, zip(*of_folds, strict=True)))  # for each target, its held-out rows in each fold
@@ -172,8 +172,8 @@ class BaseConformal(BaseOneEstimator):
         (member,), _ = self._fit_level([spec], data, [])
         model = member.models[0]
         if is_classifier(self):
-            class_positions = places_of_classes("estimator", np.asarray(model.classes_), cast(Any, self.classes_))
-            responses = in_order(np.asarray(model.oob_decision_function_), class_positions, len(self.classes_), 0.0)
+            positions = positions_of_classes("estimator", np.asarray(model.classes_), cast(Any, self.classes_))
+            responses = place_columns(np.asarray(model.oob_decision_function_), positions, len(self.classes_), 0.0)
         else:
             responses = np.asarray(model.oob_prediction_).reshape(data.n_rows, -1)
         predicted_rows = np.flatnonzero(~np.isnan(responses).any(axis=1))
@@ -181,8 +181,8 @@ class BaseConformal(BaseOneEstimator):
             raise ValueError("estimator must leave rows out of its bags with cv='oob'; all rows are in all bags.")
         return member, responses, predicted_rows
 
-    def _parted(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
-        """Return the rows and the folds; a prefit estimator has one fold that holds out all rows."""
+    def _calibration_folds(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
+        """Return the data to fit and its folds; a prefit estimator has one fold that holds out all rows."""
         if self._is_prefit:
             return data, [(np.arange(0), np.arange(data.n_rows))]
         return data, [self._split(data)] if self.cv is None and data.groups is None else self._folds(data, rows)
@@ -193,11 +193,13 @@ class BaseConformal(BaseOneEstimator):
         return member, responses
 
     def _seeded_spec(self, estimator: Any) -> MemberSpec:
+        """Return the specification of a seeded copy, which responds with quantiles if it predicts distributions."""
         spec = self._spec("estimator", estimator, self._seed_source(), 0, is_classifier(self))
         method = "_calibrated_quantiles" if predicts_distribution(estimator) else spec.method
         return replace(spec, n_outputs=None, method=method)
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError if cv="oob" is set for an estimator without out-of-bag predictions."""
         super()._validate_combinations()
         # Out-of-bag predictions of boosting depend on rounds that were trained on the row, and omit the other rounds.
         if self._is_out_of_bag and not {"bootstrap", "oob_score"} <= self._template().get_params().keys():
@@ -239,17 +241,19 @@ class BaseConformal(BaseOneEstimator):
         return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
     def _splitter(self) -> Any:
+        """Return the splitter that draws the calibration rows by group."""
         from sklearn.model_selection import GroupShuffleSplit
 
         return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=draw_seed(self.random_state))
 
     def _routed_splitter(self) -> Any:
+        """Return the splitter whose metadata request is read."""
         from sklearn.model_selection import GroupShuffleSplit
 
         return GroupShuffleSplit() if self.cv is None else self.cv
 
-    def _calibrate(self, model: Any, responses: Array, data: MemberData, held: RowConditions) -> list[HeldOut]:
-        """Return the nonconformity of held-out rows for each target."""
+    def _calibrate(self, model: Any, responses: Array, data: MemberData, conditions: RowConditions) -> list[HeldOut]:
+        """Return the nonconformity scores of held-out rows, one `HeldOut` for each target."""
         raise NotImplementedError
 
     # Update --------------------------------------------------
@@ -317,7 +321,7 @@ class BaseConformal(BaseOneEstimator):
             raise ValueError(
                 "group must contain only groups that were present in fit; got a new group. Fit again to add groups."
             )
-        updated, new = copy(self), self._new_rows(table, target, rows)
+        updated, new = copy(self), self._new_scores(table, target, rows)
         updated._adapted = self._adapted | {
             each: [
                 adapted_coverage(
@@ -350,12 +354,12 @@ class BaseConformal(BaseOneEstimator):
                 "calibration rows in order of time."
             )
 
-    def _new_rows(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
-        """Return the nonconformity of new rows with known targets, for each target."""
+    def _new_scores(self, X: Any, y: Array, rows: RowConditions) -> list[HeldOut]:
+        """Return the nonconformity scores of new rows with known targets, one `HeldOut` for each target."""
         raise NotImplementedError
 
     def _scored_columns(self, new: HeldOut, coverage: float) -> tuple[int, int] | None:
-        """Return the columns whose scores calibrate a coverage; None for the scores of classes."""
+        """Return the two columns of scores nearest to a coverage's quantiles; None for classifiers."""
         if is_classifier(self):
             return None
         levels = LEVELS if self._error_forest is not None else levels_of(self._member.models[0])
@@ -374,6 +378,7 @@ class BaseConformal(BaseOneEstimator):
         return [self._member.respond_with(model, X) for model in self._member.models]
 
     def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
+        """Return the fitted models for explanations, with weights that sum to 1, and a constant of 0."""
         return self._member.parts(1.0), 0.0
 
     @property
@@ -385,6 +390,7 @@ class BaseConformal(BaseOneEstimator):
     # Saving --------------------------------------------------
 
     def _calibration_arrays(self) -> Arrays:
+        """Return the members, calibration scores and adapted coverages as arrays to save."""
         n_parts = np.array([len(self._parts), len(self._parts[0])])
         arrays = members_to_arrays(_MEMBERS, [self._member]) | {_N_PARTS: n_parts} | self._conditions.to_arrays("")
         for target, parts in enumerate(self._parts):
@@ -395,6 +401,7 @@ class BaseConformal(BaseOneEstimator):
         return arrays
 
     def _restore_calibration(self, arrays: Arrays) -> None:
+        """Set members, calibration scores and adapted coverages from saved arrays; raise ValueError if malformed."""
         (self._member,) = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), None)
         self._conditions = Conditions.from_arrays("", arrays)
         n_targets, n_folds = arrays[_N_PARTS].tolist()
@@ -414,6 +421,7 @@ class BaseConformal(BaseOneEstimator):
         self._adapted = {row[0]: row[1:] for row in adapted.tolist()}
 
     def _check_calibration(self, arrays: Arrays) -> None:
+        """Raise ValueError if the restored calibrations do not match the models in number."""
         n_calibrated = len(self._member.models) if self._error_forest is None else 1
         if not self._parts or len(self._parts[0]) != n_calibrated:
             raise ValueError("the number of calibrations does not match the number of models")
@@ -421,12 +429,12 @@ class BaseConformal(BaseOneEstimator):
     _saved: ClassVar[SavedParts] = (Saved(_calibration_arrays, _restore_calibration, _check_calibration),)
 
 
-def _position(held: HeldOut, new: HeldOut, columns: tuple[int, int] | None) -> tuple[Array, Array]:
-    """Return for each new row the weight of the calibration rows with lower scores, and of all of them and the row."""
+def _position(calibration: HeldOut, new: HeldOut, columns: tuple[int, int] | None) -> tuple[Array, Array]:
+    """Return, for each new row, the weight of calibration rows with lower scores, and the total weight including it."""
     raw, below, total = new.raw(columns), np.empty(len(new.weight)), np.empty(len(new.weight))
     groups, labels = ([None] * len(raw) if each is None else each.tolist() for each in (new.group, new.label))
     for row, (group, label) in enumerate(zip(groups, labels, strict=True)):
-        scores = held.scores(columns, group, label)
+        scores = calibration.scores(columns, group, label)
         below[row], total[row] = scores.weight_below(raw[row : row + 1])[0], scores.total + new.weight[row]
     return below, total
 
@@ -439,10 +447,10 @@ def _is_drawn_anew(cv: Any) -> bool:
 
 
 def mean_response(responses: Sequence[Array]) -> Array:
-    """Return the mean of the models' responses."""
+    """Return the mean of the models' responses, with the shape of one response."""
     return added(responses) / len(responses)
 
 
-def counted(data: MemberData, held: RowConditions) -> Array:
+def effective_weights(data: MemberData, conditions: RowConditions) -> Array:
     """Return the weight of each held-out row, times its likelihood ratio."""
-    return data.weight if held.ratio is None else data.weight * held.ratio
+    return data.weight if conditions.ratio is None else data.weight * conditions.ratio

@@ -23,15 +23,15 @@ from fastens.combining.responses import (
     Options,
     Task,
     class_response,
-    in_order,
     is_all_ours,
-    knows_labels,
-    label_places,
+    is_fitted_on_labels,
+    label_indices,
     metadata_of_rows,
     names_of_weight_types,
     number_response,
     numbers_of,
-    places_of_classes,
+    place_columns,
+    positions_of_classes,
     run_tasks,
     seconds_since,
     weight_name,
@@ -57,13 +57,13 @@ Labels = list[NDArray[Any]]
 
 
 def n_columns(classes: Any) -> int:
-    """Return the number of columns that a response for one or several targets adds to the next level's table."""
+    """Return the number of columns of a classifier's response: one for each two-class target, else one per class."""
     of_targets = classes if isinstance(classes, list) else [classes]
     return sum(1 if len(target_classes) == 2 else len(target_classes) for target_classes in of_targets)
 
 
 def split_targets(response: Array, classes: Any) -> list[Array]:
-    """Return the values of all classes of each target, (..., n_classes), from the columns of `several_response`."""
+    """Return the probabilities of each target, (..., n_classes), from the columns of `several_response`."""
     if not isinstance(classes, list):
         return [response]
     ends = np.cumsum([n_columns([target_classes]) for target_classes in classes])[:-1]
@@ -74,8 +74,8 @@ def split_targets(response: Array, classes: Any) -> list[Array]:
     ]
 
 
-def places_in(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the class indices of known labels; the inverse of `labels_of`."""
+def class_indices(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the class index of each label, with the shape of `labels`; the inverse of `labels_of`."""
     if not isinstance(classes, list):
         return np.searchsorted(classes, labels)
     return np.column_stack(
@@ -83,7 +83,7 @@ def places_in(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
     )
 
 
-def predicted_places(what: str, response: Any, labels: Labels, n_rows: int) -> NDArray[np.intp]:
+def predicted_class_indices(what: str, response: Any, labels: Labels, n_rows: int) -> NDArray[np.intp]:
     """Return the index in `labels` of each predicted label, (n_rows, n_targets)."""
     predicted = np.asarray(response)
     if predicted.shape != (n_rows, len(labels)):
@@ -91,11 +91,11 @@ def predicted_places(what: str, response: Any, labels: Labels, n_rows: int) -> N
             f"{what} must predict one label for each of {len(labels)} targets; got the shape {predicted.shape}."
         )
     columns = zip(predicted.T, labels, strict=True)
-    return np.column_stack([label_places(what, column, target_labels, n_rows) for column, target_labels in columns])
+    return np.column_stack([label_indices(what, column, target_labels, n_rows) for column, target_labels in columns])
 
 
 def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Options | None = None) -> list[Array]:
-    """Return class probabilities for each target, from a list of arrays or from probabilities of second classes."""
+    """Return a classifier's checked probabilities for each target, (n_rows, n_classes), in the order of `labels`."""
     predicted = model.predict_proba(X, **(options or {}))
     if isinstance(predicted, list):
         if len(predicted) != len(labels):
@@ -103,15 +103,15 @@ def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Option
                 f"{what} must predict probabilities for {len(labels)} targets; got probabilities for {len(predicted)}."
             )
         return [
-            in_order(
+            place_columns(
                 numbers_of(what, part),
-                places_of_classes(what, np.asarray(model_classes), target_labels),
+                positions_of_classes(what, np.asarray(model_classes), target_labels),
                 len(target_labels),
                 0.0,
             )
             for part, model_classes, target_labels in zip(predicted, model.classes_, labels, strict=True)
         ]
-    return [np.column_stack([1 - second, second]) for second in _of_two_classes(what, predicted, labels, X.shape[0]).T]
+    return [np.column_stack([1 - second, second]) for second in _one_per_target(what, predicted, labels, X.shape[0]).T]
 
 
 def several_response(
@@ -123,17 +123,17 @@ def several_response(
     labels that are not in `labels`, and for an unexpected shape.
     """
     if method == "decision_function":
-        return _of_two_classes(what, model.decision_function(X, **(options or {})), labels, X.shape[0])
+        return _one_per_target(what, model.decision_function(X, **(options or {})), labels, X.shape[0])
     if method == "predict":
-        indices = predicted_places(what, model.predict(X, **(options or {})), labels, X.shape[0])
+        indices = predicted_class_indices(what, model.predict(X, **(options or {})), labels, X.shape[0])
         parts = [np.eye(len(target_labels))[column] for target_labels, column in zip(labels, indices.T, strict=True)]
     else:
         parts = probabilities(what, model, X, labels, options)
     return np.hstack([part[:, 1:] if part.shape[1] == 2 else part for part in parts])
 
 
-def _of_two_classes(what: str, response: Any, labels: Labels, n_rows: int) -> Array:
-    """Return one column for each target; all targets must have two classes."""
+def _one_per_target(what: str, response: Any, labels: Labels, n_rows: int) -> Array:
+    """Return a response with one column for each target, (n_rows, n_targets); targets must have two classes."""
     predicted = numbers_of(what, response)
     if predicted.shape != (n_rows, len(labels)) or any(len(target_labels) != 2 for target_labels in labels):
         sizes = [len(target_labels) for target_labels in labels]
@@ -160,13 +160,13 @@ class ExplainedRows(NamedTuple):
     pairs: bool
 
     def of(self, columns: list[int] | None) -> ExplainedRows:
-        """Return the rows with a subset of the columns."""
+        """Return the rows and the background with these columns, or with all columns if `columns` is None."""
         background = None if self.background is None else take_columns(self.background, columns)
         return ExplainedRows(take_columns(self.X, columns), background, self.pairs)
 
 
 def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: ExplainedRows) -> Any:
-    """Return the explanation of a constant plus weighted parts: numbers, or class probabilities."""
+    """Return the explanation of the ensemble `owner`, whose prediction is a constant plus weighted parts."""
     FLAG.check("interactions", rows.pairs)
     n_rows, n_outputs = rows.X.shape[0], len(owner.classes_) if is_classifier(owner) else 1
     base = np.full((n_rows, n_outputs), constant)
@@ -210,7 +210,7 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Explai
 
 
 def _explained(part: Part, rows: ExplainedRows) -> Any:
-    """Return the explanation of a model's prediction, rather than of its raw prediction before the link."""
+    """Return the explanation of a part's prediction, rather than of its raw prediction before the link."""
     model = part.model
     is_known = is_all_ours(model, METHODS) or not is_all_ours(model, ["explain"])
     if not hasattr(model, "explain") or not is_known:
@@ -232,11 +232,11 @@ def _explained(part: Part, rows: ExplainedRows) -> Any:
 
 
 def _by_class(owner: Any, part: Part, explanation: Any) -> tuple[Array, Array]:
-    """Return the values and base values of a classifier, with an output for each class of the owner."""
+    """Return the values and base values of an explained classifier, with one output for each class of `owner`."""
     values, base = explanation.values, explanation.base_values
     if base.ndim == 1:  # for binary targets, the values of the second class
         values, base = np.stack([-values, values], axis=-1), np.stack([1 - base, base], axis=-1)
-    class_positions = places_of_classes(f"member {part.name!r}", np.asarray(part.model.classes_), owner.classes_)
+    class_positions = positions_of_classes(f"member {part.name!r}", np.asarray(part.model.classes_), owner.classes_)
     out, of_base = np.zeros((*values.shape[:-1], len(owner.classes_))), np.zeros((len(base), len(owner.classes_)))
     out[..., class_positions], of_base[:, class_positions] = values, base
     return out, of_base
@@ -257,7 +257,7 @@ class GivenRows(NamedTuple):
     n_given: int
 
     def scatter(self, values: Array) -> Array:
-        """Return the values at their positions among all rows passed to `fit`, NaN elsewhere."""
+        """Return an array with these values at the rows' positions among all rows passed to `fit`, NaN elsewhere."""
         if len(self.rows) == self.n_given:
             return values
         out = np.full((self.n_given, values.shape[1]), np.nan)
@@ -316,7 +316,7 @@ class MemberData:
         return replace(self, X=with_fixed_dtypes(self.X), narrows=True)
 
     def take(self, rows: RowIndices) -> MemberData:
-        """Return a subset of the rows."""
+        """Return the rows with these indices, with their targets, weights, groups and metadata."""
         return replace(
             self,
             X=take_rows(self.X, rows, narrows=self.narrows),
@@ -337,7 +337,7 @@ class MemberData:
         """Return the target for a member: labels if it is fitted on labels, otherwise class indices."""
         if self.classes is None:
             return self.y
-        return labels_of(self.y, self.classes) if knows_labels(member) else self.y.astype(np.intp)
+        return labels_of(self.y, self.classes) if is_fitted_on_labels(member) else self.y.astype(np.intp)
 
 
 @dataclass
@@ -358,11 +358,14 @@ class FittedMember:
         return self.models if len(self.models) > 1 else self.models[0]
 
     def parts(self, weight: float) -> list[Part]:
-        """Return the models to explain, with `weight` divided equally among them."""
+        """Return the member's models as explainable parts whose weights are equal and sum to `weight`."""
         return [Part(self.name, model, self.columns, weight / len(self.models)) for model in self.models]
 
     def respond(self, X: Any, method: str | None = None, options: Mapping[str, Any] | None = None) -> Array:
-        """Return responses, (n_rows, 1) or (n_rows, n_classes), by the member's method or another one."""
+        """Return the mean response of the member's models, (n_rows, 1) or (n_rows, n_classes).
+
+        `method` replaces the member's own method, and `options` are further arguments of the method.
+        """
         X, member = take_columns(X, self.columns), self if method is None else replace(self, method=method)
         total = member._respond(self.models[0], X, options)
         for model in self.models[1:]:
@@ -370,10 +373,11 @@ class FittedMember:
         return total / len(self.models)
 
     def respond_with(self, model: Any, X: Any) -> Array:
-        """Return the responses of one of the models."""
+        """Return the response of one of the member's models to the rows of `X`, (n_rows, n_outputs)."""
         return self._respond(model, take_columns(X, self.columns))
 
     def _respond(self, model: Any, X: Any, options: Mapping[str, Any] | None = None) -> Array:
+        """Return a model's checked response, (n_rows, n_outputs), by the member's method with further arguments."""
         what = f"Member {self.name!r}"
         if isinstance(model, OneClassClassifier):
             options = None
@@ -394,7 +398,7 @@ class FittedMember:
 
 
 def make_folds(cv: Any, data: MemberData, rows: GivenRows, n_content: int = N_FOLDS) -> list[Fold]:
-    """Return training and test rows of each fold, from any scikit-learn splitter.
+    """Return the training and test row indices of each fold, from any scikit-learn splitter.
 
     `n_content` is the number of folds that are drawn by content. Row indices, and the fold index of each row, refer to
     the rows as passed to `fit`; rows of zero weight are removed from the folds.
@@ -412,7 +416,7 @@ def make_folds(cv: Any, data: MemberData, rows: GivenRows, n_content: int = N_FO
     if isinstance(cv, PredefinedSplit):
         cv = list(cv.split())
     if isinstance(cv, Iterable) and not hasattr(cv, "split"):
-        folds = _given_folds(cv, data, rows)
+        folds = _passed_folds(cv, data, rows)
     else:
         if data.groups is None:
             numbers = as_numbers(data.X)
@@ -445,7 +449,7 @@ def content_folds(data: MemberData, n_folds: int) -> list[Fold]:
 
 
 def group_folds(data: MemberData, n_folds: int) -> list[Fold]:
-    """Return folds of whole groups; empty if there is one group."""
+    """Return `n_folds` folds that keep each group together; empty if there is one group."""
     from sklearn.model_selection import GroupKFold
 
     n_folds = min(n_folds, len(np.unique(data.groups)))
@@ -454,21 +458,21 @@ def group_folds(data: MemberData, n_folds: int) -> list[Fold]:
 
 
 def folds_by_number(fold: NDArray[Any]) -> list[Fold]:
-    """Return the folds from the number of each row's fold; empty if one fold has all rows."""
+    """Return the training and test rows of each fold from each row's fold; empty if one fold has all rows."""
     folds = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
     return folds if len(folds) > 1 else []
 
 
-def _given_folds(cv: Iterable[Any], data: MemberData, rows: GivenRows) -> list[Fold]:
-    """Return folds given as row indices or masks, without the rows of zero weight."""
+def _passed_folds(cv: Iterable[Any], data: MemberData, rows: GivenRows) -> list[Fold]:
+    """Return the folds of passed row indices or masks, without the rows of zero weight."""
     new_index = np.full(rows.n_given, -1)
     new_index[rows.rows] = np.arange(data.n_rows)
     parts = [split_of_rows("cv", fold, rows.n_given) for fold in cv]
-    return [(_kept(new_index[train]), _kept(new_index[test])) for train, test in parts]
+    return [(_drop_removed(new_index[train]), _drop_removed(new_index[test])) for train, test in parts]
 
 
 def _split(cv: Any, data: MemberData) -> list[Any]:
-    """Return the folds of a splitter or of a number of folds; scikit-learn's errors are extended with advice."""
+    """Return the (training, test) row indices of a splitter or number of folds; errors are extended with advice."""
     from sklearn.model_selection import check_cv
 
     is_classification = data.classes is not None
@@ -489,11 +493,12 @@ def _split(cv: Any, data: MemberData) -> list[Any]:
         raise ValueError(f"cv={cv!r} cannot split the rows: {error}{advice}") from error
 
 
-def _kept(places: RowIndices) -> RowIndices:
-    return places[places >= 0]
+def _drop_removed(rows: RowIndices) -> RowIndices:
+    """Return the row indices without the -1 that marks removed rows."""
+    return rows[rows >= 0]
 
 
-def known_rows(responses: list[Array]) -> NDArray[np.bool_]:
+def rows_with_responses(responses: list[Array]) -> NDArray[np.bool_]:
     """Return a mask of the rows for which every member has a response."""
     return np.asarray(~np.isnan(np.hstack(responses)).any(axis=1))
 
@@ -538,8 +543,8 @@ def fit_level(
     """
     check_weights_accepted([(spec.name, spec.estimator) for spec in specs], data)
     jobs = ([ALL_ROWS] if plan.refit or not folds else []) + list(range(len(folds)))
-    alone, side_by_side = _tasks(specs, data, folds, plan, jobs)
-    run_tasks(alone, side_by_side, plan.n_threads)
+    sequential, parallel = _tasks(specs, data, folds, plan, jobs)
+    run_tasks(sequential, parallel, plan.n_threads)
     kept = [ALL_ROWS] if ALL_ROWS in jobs else jobs
     members = [_fitted(spec, [plan.fold_fits[spec.name, job].model for job in kept], data) for spec in specs]
     return members, [_out_of_fold(spec, data, folds, plan) for spec in specs]
@@ -553,8 +558,8 @@ def _tasks(
     Fits in parallel use one thread each. fastens members are fitted on a fold one after another, so that its table is
     encoded and binned once. A frame is read once for all folds.
     """
-    alone: list[list[Task]] = []
-    side_by_side: list[list[Task]] = []
+    sequential: list[list[Task]] = []
+    parallel: list[list[Task]] = []
     own_data = data.with_fixed_dtypes() if any(is_all_ours(spec.estimator) for spec in specs) else data
     read = _read(own_data, specs)
     is_large = data.X.shape[0] * data.X.shape[1] > VALUES_FOR_ALL_THREADS
@@ -570,9 +575,9 @@ def _tasks(
             if is_ours:
                 ours.append(task)
             else:
-                (alone if _has_threads(spec.estimator) else side_by_side).append([task])
-        (alone if is_large else side_by_side).append(ours)
-    return alone, side_by_side
+                (sequential if _has_threads(spec.estimator) else parallel).append([task])
+        (sequential if is_large else parallel).append(ours)
+    return sequential, parallel
 
 
 def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
@@ -604,7 +609,7 @@ def _has_threads(member: Any) -> bool:
 
 
 def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, plan: LevelPlan) -> None:
-    """Fit a member on one fold, and predict its test rows."""
+    """Fit a member on fold `job` and store the model and its responses for the test rows in `plan.fold_fits`."""
     began = time.perf_counter()
     part = data if job == ALL_ROWS else _training(data, folds, job)
     columns = None if spec.columns is None else tuple(spec.columns)
@@ -628,32 +633,36 @@ def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, pl
 
 @shared
 def _training(data: MemberData, folds: list[Fold], job: int) -> MemberData:
+    """Return the training rows of fold `job`; members that are fitted in parallel share the result."""
     return data.take(folds[job][0])
 
 
 @shared
 def _test_rows(data: MemberData, folds: list[Fold], job: int) -> Any:
+    """Return the table of the test rows of fold `job`; members that are fitted in parallel share the result."""
     return take_rows(data.X, folds[job][1], narrows=data.narrows)
 
 
 @shared
 def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
+    """Return the table of the rows with the selected columns, all if None; members with equal columns share it."""
     return take_columns(part.X, None if columns is None else list(columns))
 
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
-    return spec.fitted(models, data.classes, uses_labels=knows_labels(spec.estimator))
+    """Return the member with its fitted models, and with the classes that it was fitted on."""
+    return spec.fitted(models, data.classes, uses_labels=is_fitted_on_labels(spec.estimator))
 
 
 def _absent_classes(part: MemberData) -> list[Any]:
-    """Return the classes of a single target that have no rows."""
+    """Return the labels of the classes of a single target that no row has."""
     if part.classes is None or isinstance(part.classes, list):
         return []
     return np.delete(part.classes, np.unique(part.y.astype(np.intp))).tolist()
 
 
 def advice_on_fit(part: MemberData) -> str:
-    """Return advice for an error message if there are several targets, or the training rows lack a class."""
+    """Return advice for a fit error if there are several targets or an absent class; otherwise an empty string."""
     if part.y.ndim > 1:
         wrapper = "MultiOutputRegressor" if part.classes is None else "MultiOutputClassifier"
         return (
@@ -670,7 +679,7 @@ def advice_on_fit(part: MemberData) -> str:
 
 
 def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
-    """Return a member fitted on some rows; a constant classifier if the rows have only one class."""
+    """Return a member fitted on one fold's rows; a constant classifier if the rows have only one class."""
     has_one_target = part.classes is not None and not isinstance(part.classes, list)
     if not has_one_target or len(_absent_classes(part)) < len(part.classes) - 1:
         return fit_member(spec, part, X)
@@ -682,7 +691,7 @@ def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
 
 
 def fit_member(spec: MemberSpec, data: MemberData, X: Any) -> Any:
-    """Fit a copy of a member, with the weights, groups and validation rows that it accepts."""
+    """Return a copy of the member fitted on `X` with the targets, weights, groups and validation rows of `data`."""
     model = clone(spec.estimator)
     if data.sample_weight is not None:
         model = with_weight_type(model, data.sample_weight)
@@ -705,8 +714,8 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
             arguments["groups"] = data.groups
     if data.validation is not None and (stops_early if data.routed is None else {"X_val", "y_val"} <= {*arguments}):
         X_val, y_val = data.validation
-        if not knows_labels(member) and data.classes is not None:
-            y_val = places_in(data.classes, y_val)
+        if not is_fitted_on_labels(member) and data.classes is not None:
+            y_val = class_indices(data.classes, y_val)
         arguments |= {"X_val": take_columns(X_val, spec.columns), "y_val": y_val}
     return arguments
 
@@ -722,6 +731,7 @@ def check_weights_accepted(members: Iterable[tuple[str, Any]], data: MemberData)
 
 
 def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: LevelPlan) -> Array:
+    """Return a member's out-of-fold responses, (n_rows, n_outputs), averaged over folds; NaN for untested rows."""
     if not folds:
         return np.empty((data.n_rows, 0))
     first = plan.fold_fits[spec.name, 0].responses
@@ -755,7 +765,7 @@ def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDA
 def members_from_arrays(
     prefix: str, arrays: Mapping[str, NDArray[Any]], classes: Any, n_outputs: int | None = 1
 ) -> list[FittedMember]:
-    """Restore the members from arrays."""
+    """Return the members restored from the arrays of `members_to_arrays`; `classes` is None for regressors."""
     if n_outputs is not None:
         whole(1).check("the number of targets", n_outputs)
     members = []

@@ -41,7 +41,7 @@ def learn_weights(how: str, data: OutOfFold) -> Array:
 
 
 def nnls_weights(data: OutOfFold) -> Array:
-    """Return the non-negative weights whose average has the smallest squared error."""
+    """Return the non-negative weights, (n_members,), whose average of responses has the smallest squared error."""
     errors = ((data.responses - data.target) * np.sqrt(data.weight)[:, None]).reshape(len(data.responses), -1)
     # Inner products replace the rows: an equivalent problem whose size is the number of members.
     products = errors @ errors.T
@@ -58,7 +58,7 @@ def nnls_weights(data: OutOfFold) -> Array:
 
 
 def likelihood_weights(data: OutOfFold) -> Array:
-    """Return the weights of the mixture under which the targets are most likely.
+    """Return the weights, (n_members,), of the mixture under which the targets are most likely.
 
     A regressor predicts a normal distribution with the standard deviation of its out-of-fold errors (Yao et al. 2018).
     """
@@ -74,7 +74,10 @@ def likelihood_weights(data: OutOfFold) -> Array:
 
 
 def _mixture(density: Array, weight: Array) -> Array:
-    """Return mixture weights by expectation maximisation; the problem is concave, so the optimum is unique."""
+    """Return mixture weights, (n_members,), by expectation maximisation from densities (n_members, n_rows).
+
+    The problem is concave, so the optimum is unique.
+    """
     share = np.full(len(density), 1 / len(density))
     for _ in range(_MAX_STEPS):
         joint = share[:, None] * density
@@ -86,7 +89,7 @@ def _mixture(density: Array, weight: Array) -> Array:
 
 
 def selection_weights(data: OutOfFold) -> Array:
-    """Return each member's share of the rounds of greedy selection with replacement."""
+    """Return each member's share of the rounds of greedy selection with replacement, (n_members,)."""
     counts = np.zeros(len(data.responses))
     total = np.zeros_like(data.responses[0])
     best, best_loss = counts, np.inf
@@ -117,14 +120,14 @@ def guarded_selection_weights(data: OutOfFold) -> Array:
 
 
 def _row_losses(average: Array, data: OutOfFold) -> Array:
-    """Return the log loss or the squared error of each row."""
+    """Return the log loss or the squared error of each row, (n_rows,), of averaged responses (n_rows, n_outputs)."""
     if data.is_classification:
         return -log(np.maximum((average * data.target).sum(axis=1), _LEAST))
     return ((average - data.target) ** 2).sum(axis=1)
 
 
 def mean_loss(average: Array, data: OutOfFold) -> float:
-    """Return the log loss, or the squared error."""
+    """Return the weighted mean log loss or squared error of averaged responses, (n_rows, n_outputs)."""
     return float(np.average(_row_losses(average, data), weights=data.weight))
 
 

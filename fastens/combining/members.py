@@ -39,9 +39,9 @@ from fastens.combining.responses import (
     check_kind,
     check_metadata,
     check_prefit,
+    ensemble_request,
     groups_of_rows,
     metadata_of_rows,
-    own_request,
     resolve_method,
     routing_enabled,
     seeded,
@@ -71,18 +71,18 @@ BOOSTING: dict[str, Any] = {"min_samples_leaf": 1, "growth": Growth(min_child_we
 
 
 def default_members(is_classification: bool) -> NamedMembers:
-    """Return three tree ensembles whose errors differ."""
+    """Return the named default members: three tree ensembles whose errors differ."""
     boosting: Any = GradientBoostingClassifier if is_classification else GradientBoostingRegressor
-    of_trees = ((name, requesting(kind())) for name, kind in forests(is_classification))
-    return [("boosting", requesting(boosting(**BOOSTING))), *of_trees]
+    of_trees = ((name, with_requests(kind())) for name, kind in forests(is_classification))
+    return [("boosting", with_requests(boosting(**BOOSTING))), *of_trees]
 
 
 def default_forests(is_classification: bool) -> NamedMembers:
-    """Return the forests of a cascade layer: two of each kind, as in the paper."""
-    return [(f"{name}_{number}", requesting(kind())) for name, kind in forests(is_classification) for number in (1, 2)]
+    """Return the named forests of a cascade layer: two random forests and two with random splits."""
+    return [(f"{name}_{k}", with_requests(kind())) for name, kind in forests(is_classification) for k in (1, 2)]
 
 
-def requesting(member: Any) -> Any:
+def with_requests(member: Any) -> Any:
     """Return a default member that requests weights and validation rows if metadata routing is enabled."""
     if routing_enabled():
         taken = [name for name in sorted(KNOWN_METADATA) if has_fit_parameter(member, name)]
@@ -91,7 +91,7 @@ def requesting(member: Any) -> Any:
 
 
 def forests(is_classification: bool) -> list[tuple[str, Any]]:
-    """Return the names and classes of both kinds of forests."""
+    """Return the names and classes of random forests and extra trees, for classification or regression."""
     if is_classification:
         return [("random_forest", RandomForestClassifier), ("extra_trees", ExtraTreesClassifier)]
     return [("random_forest", RandomForestRegressor), ("extra_trees", ExtraTreesRegressor)]
@@ -264,20 +264,21 @@ class BaseMembers(BaseFastens):
         return self
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Fit the members and combine them."""
+        """Fit the members on the checked rows and combine them; sets the fitted attributes."""
         raise NotImplementedError
 
-    def _of_targets(self, result: Array) -> Array:
+    def _squeeze_targets(self, result: Array) -> Array:
         """Return the result without the axis of targets if there is only one."""
         return result[:, 0] if self._n_targets == 1 else result
 
     def _folds(self, data: MemberData, rows: GivenRows) -> list[Fold]:
+        """Return the training and test rows of each fold by `cv`, or by the default splitter."""
         return make_folds(self._default_cv if self.cv is None else self.cv, data, rows)
 
     def _fit_level(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], refit: bool = True
     ) -> tuple[list[FittedMember], list[Array]]:
-        """Return the fitted members of a level and their responses for `data`: out of fold, unless prefit."""
+        """Return a level's fitted members and their responses for `data`: out of fold, unless `prefit`."""
         if self._is_prefit:
             members = self._prefit_members(specs, data)
             return members, [member.respond(data.X) for member in members]
@@ -285,6 +286,7 @@ class BaseMembers(BaseFastens):
         return fit_level(specs, data, folds, plan)
 
     def _prefit_members(self, specs: list[MemberSpec], data: MemberData) -> list[FittedMember]:
+        """Return the passed fitted estimators as fitted members, which respond with labels."""
         return [spec.fitted([spec.estimator], data.classes, uses_labels=True) for spec in specs]
 
     # Explain --------------------------------------------------
@@ -339,22 +341,22 @@ class BaseMembers(BaseFastens):
         return explain_sum(self, *self._explained_parts(rows), rows)
 
     def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
-        """Return the weighted models whose predictions add up to the ensemble's, and a constant."""
+        """Return the weighted models that add up to the ensemble's prediction, and a constant."""
         raise NotImplementedError
 
     # Members as parameters --------------------------------------------------
 
     def _default_members(self) -> NamedMembers:
-        """Return the default members."""
+        """Return the (name, estimator) pairs that are used if `estimators` is None."""
         return default_members(is_classifier(self))
 
     def _levels(self) -> list[NamedMembers]:
-        """Return the members of each level, without dropped members."""
+        """Return the (name, estimator) pairs of each level, without dropped members."""
         named_members = self._default_members() if self.estimators is None else self.estimators
         return [[(name, member) for name, member in named_members if not is_dropped(member)]]
 
     def _named(self) -> Iterator[tuple[str, Any]]:
-        """Yield the members given as parameters, if they are well formed."""
+        """Yield the (name, estimator) pairs of the parameters `estimators` and `levels`, skipping malformed values."""
         levels: Any = getattr(self, "levels", None)
         for members in [self.estimators, *(levels if LEVELS.holds(levels) else [])]:
             if MEMBERS.holds(members):
@@ -380,9 +382,9 @@ class BaseMembers(BaseFastens):
                     setattr(self, key, params.pop(key))
             replaced = {name: params.pop(name) for name, _ in list(self._named()) if name in params}
             if replaced:
-                self.estimators = _replaced(self.estimators, replaced)
+                self.estimators = _replace_members(self.estimators, replaced)
                 if getattr(self, "levels", None) is not None:
-                    self.levels = [_replaced(members, replaced) for members in self.levels]
+                    self.levels = [_replace_members(members, replaced) for members in self.levels]
         return super().set_params(**params)
 
     @property
@@ -398,13 +400,13 @@ class BaseMembers(BaseFastens):
         return Bunch(**{**ordered, **fitted})
 
     def _specs(self) -> list[list[MemberSpec]]:
-        """Check the members, and return their columns, methods and seeded copies."""
+        """Check the members of each level, and return their specifications with columns, methods and seeded copies."""
         levels = self._levels()
         names = [name for members in levels for name, _ in members]
         _check_names(names, self.get_params(deep=False))
         if empty := [depth for depth, members in enumerate(levels, 1) if not members]:
             raise ValueError(f"levels must hold at least one estimator each; level {empty[0]} has none.")
-        member_names = self._names_given(names)
+        member_names = self._passed_names(names)
         unknown = [name for name in (self.columns or {}) if name not in member_names]
         if unknown:
             raise ValueError(f"columns must name members; got {unknown[0]!r}, and the members are {member_names}.")
@@ -415,14 +417,15 @@ class BaseMembers(BaseFastens):
             for depth, members in enumerate(levels)
         ]
 
-    def _names_given(self, names: list[str]) -> list[str]:
-        """Return the names of the members, including dropped ones; by default `names`."""
-        return [name for name, _ in self._named()] or names
+    def _passed_names(self, defaults: list[str]) -> list[str]:
+        """Return the names of the passed members including dropped ones; `defaults` if none were passed."""
+        return [name for name, _ in self._named()] or defaults
 
     def _spec(
-        self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int, of_classes: bool
+        self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int, is_classification: bool
     ) -> MemberSpec:
-        check_kind(f"Member {name!r}", member, of_classes)
+        """Check one member, and return its specification with columns, response method and seeded copy."""
+        check_kind(f"Member {name!r}", member, is_classification)
         names = self._encoder.names
         selected_columns = (self.columns or {}).get(name)
         if selected_columns is not None and depth > 0:
@@ -434,7 +437,7 @@ class BaseMembers(BaseFastens):
         )
         if columns == []:
             raise ValueError("columns must hold at least one column; got none.")
-        method = resolve_method(name, member, self._response_method, of_classes, self._remedy)
+        method = resolve_method(name, member, self._response_method, is_classification, self._remedy)
         return MemberSpec(name, seeded(member, seeds), columns, method, self._n_targets)
 
     def _seed_source(self) -> np.random.RandomState | None:
@@ -459,9 +462,11 @@ class BaseMembers(BaseFastens):
         return table.as_given(X)
 
     def _base_estimators(self) -> list[Any]:
+        """Return the unfitted members of all levels."""
         return [member for members in self._levels() for _, member in members]
 
     def _check_table(self, X: Any) -> Any:
+        """Check the columns of a table to predict, and return it in a form that all members accept."""
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         self._check_fitted()
@@ -469,7 +474,7 @@ class BaseMembers(BaseFastens):
         return X if native is nw.to_native(X, pass_through=True) else native
 
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
-        """Check the parameters and the data, and drop rows of zero weight."""
+        """Check the parameters and the data, and return the rows to fit without rows of zero weight."""
         self._check_parameters()
         self._check_target_given(y)
         if self._is_prefit:
@@ -482,7 +487,7 @@ class BaseMembers(BaseFastens):
         weight = check_weights(metadata.get("sample_weight"), n_rows)
         rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)
         if len(rows) < n_rows:
-            X, y, weight = take_rows(X, rows), _rows_of_target(y, rows, n_rows), weight[rows]  # type: ignore[index]
+            X, y, weight = take_rows(X, rows), _select_target_rows(y, rows, n_rows), weight[rows]  # type: ignore[index]
         given_rows, training_data = GivenRows(rows, n_rows), self._start_fit(X, y, weight)
         if isinstance(self, BaseRegressor):
             self._n_targets = _n_targets(training_data.y)
@@ -500,7 +505,7 @@ class BaseMembers(BaseFastens):
         return data, given_rows
 
     def _check_validation_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Check validation rows against the columns and classes just learned."""
+        """Return the validation table and targets after checking them against the training columns and classes."""
         try:
             X, y = self._encoder.matched(X, type(self).__name__).native, unmasked(y, "y_val")
             target = self._encode_target(self._read_target(y))
@@ -529,7 +534,7 @@ class BaseMembers(BaseFastens):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that `fit` routes to each member."""
-        router = MetadataRouter(owner=self).add_self_request(own_request(self))
+        router = MetadataRouter(owner=self).add_self_request(ensemble_request(self))
         for name, member in (pair for members in self._levels() for pair in members):
             router.add(**{name: member}, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
         splitter = self._routed_splitter()
@@ -546,6 +551,7 @@ class BaseMembers(BaseFastens):
         return getattr(self, "cv", None)
 
     def _sk_visual_block_(self) -> Any:
+        """Return the members as blocks of scikit-learn's HTML diagram."""
         blocks = [
             _VisualBlock("parallel", [m for _, m in members], names=[n for n, _ in members], dash_wrapped=False)
             for members in self._levels()
@@ -565,34 +571,39 @@ class BaseOneEstimator(BaseMembers):
     _names_members = False
 
     def _template(self) -> Any:
-        """Return the estimator to copy."""
+        """Return the unfitted estimator that is copied for each fit: the parameter `estimator` or its default."""
         raise NotImplementedError
 
     def _named(self) -> Iterator[tuple[str, Any]]:
-        """Yield the estimator, whose tags are read."""
+        """Yield the estimator as a (name, estimator) pair, whose scikit-learn tags are read."""
         yield "estimator", self._template()
 
     def _levels(self) -> list[NamedMembers]:
+        """Return one level whose only member is the estimator."""
         return [[("estimator", self._template())]]
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError unless the estimator is a classifier or regressor as required."""
         check_kind("estimator", self._template(), is_classifier(self))
 
 
 def _n_targets(y: NDArray[Any]) -> int:
+    """Return the number of columns of the target, 1 for a vector."""
     return 1 if y.ndim == 1 else y.shape[1]
 
 
 def is_dropped(member: Any) -> bool:
-    """Return True if a member is dropped."""
+    """Return True if a member is the string "drop"."""
     return isinstance(member, str) and member == DROPPED
 
 
-def _replaced(members: Any, by: dict[str, Any]) -> Any:
-    return None if members is None else [(name, by.get(name, member)) for name, member in members]
+def _replace_members(members: Any, replacements: dict[str, Any]) -> Any:
+    """Return the (name, estimator) pairs with the estimators in `replacements` by name; None if `members` is None."""
+    return None if members is None else [(name, replacements.get(name, member)) for name, member in members]
 
 
 def _check_names(names: list[str], parameters: dict[str, Any]) -> None:
+    """Raise ValueError unless the names are unique, without "__", and differ from the ensemble's parameters."""
     if not names:
         raise ValueError("estimators must hold at least one estimator that is not dropped; got none.")
     for name in names:
@@ -606,7 +617,8 @@ def _check_names(names: list[str], parameters: dict[str, Any]) -> None:
             )
 
 
-def _rows_of_target(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
+def _select_target_rows(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
+    """Return the targets of some of the rows; raise ValueError unless there is one target for each row."""
     y = unmasked(y, "y")
     if y.ndim == 0 or y.shape[0] != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(y) if y.ndim else 0}.")

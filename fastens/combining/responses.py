@@ -43,6 +43,7 @@ LAST, ALL = "last", "all"
 
 
 def _is_named(item: Any) -> bool:
+    """Return True if an item is a (name, estimator) pair."""
     return isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
@@ -96,7 +97,7 @@ def check_prefit(members: Iterable[tuple[str, Any]]) -> None:
 
 
 def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[Any] | None:
-    """Return the groups of some of the rows; raise ValueError unless there is one group for each row."""
+    """Return the groups of the rows with these indices; raise ValueError unless there is one group for each row."""
     if groups is None:
         return None
     group_labels = unmasked(groups, "groups")
@@ -106,24 +107,26 @@ def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[
 
 
 def metadata_of_rows(metadata: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
-    """Return the metadata of some of the rows; values with one entry per row are subset, except validation data."""
+    """Return the metadata of the rows with these indices; only values with one entry per row are subset."""
     return {
-        key: _rows_of(value, rows) if key not in ("X_val", "y_val") and _is_by_row(value, n_rows) else value
+        key: _select_rows(value, rows) if key not in ("X_val", "y_val") and _is_by_row(value, n_rows) else value
         for key, value in metadata.items()
     }
 
 
 def _is_by_row(value: Any, n_rows: int) -> bool:
+    """Return True if a metadata value has one entry for each row."""
     if hasattr(value, "shape"):
         return bool(value.shape[:1] == (n_rows,))
     return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping) and len(value) == n_rows
 
 
-def _rows_of(value: Any, rows: NDArray[np.intp]) -> Any:
+def _select_rows(value: Any, rows: NDArray[np.intp]) -> Any:
+    """Return the rows of an array or sparse matrix with these indices."""
     return value.tocsr()[rows] if issparse(value) else np.asarray(value)[rows]
 
 
-def own_request(owner: Any, *, reads_validation_rows: bool = False) -> MetadataRequest:
+def ensemble_request(owner: Any, *, reads_validation_rows: bool = False) -> MetadataRequest:
     """Return an ensemble's own metadata request: names set by `set_score_request`, and validation rows."""
     request = MetadataRequest(owner=owner)
     for name, alias in owner._get_metadata_request().score.requests.items():
@@ -149,7 +152,7 @@ def tags_of(member: Any) -> Any:
         return None
 
 
-def layers_of(member: Any) -> Iterator[Any]:
+def nested_estimators(member: Any) -> Iterator[Any]:
     """Yield a member, then the last step of each pipeline and the estimator of each wrapper nested in it."""
     while hasattr(member, "fit"):
         yield member
@@ -157,13 +160,13 @@ def layers_of(member: Any) -> Iterator[Any]:
 
 
 def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
-    """Raise ValueError if a member is not a classifier, or not a regressor."""
+    """Raise ValueError unless a member is a classifier, or a regressor if `wants_classifier` is False."""
     kind = "classifier" if wants_classifier else "regressor"
     tags = tags_of(member)
     # An estimator that predicts but has no estimator type is accepted for either; fastens rankers and survival models
     # are not.
     is_either = tags is not None and tags.estimator_type is None and hasattr(member, "predict")
-    fastens_layers = (each for each in layers_of(member) if isinstance(each, BaseFastens)) if is_either else ()
+    fastens_layers = (each for each in nested_estimators(member) if isinstance(each, BaseFastens)) if is_either else ()
     is_either &= all(get_tags(each).estimator_type is not None for each in fastens_layers)
     if is_either or (tags is not None and tags.estimator_type == kind):
         return
@@ -173,7 +176,7 @@ def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
 
 
 def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
-    """Return the member with a seed for each random_state that is None; unchanged if `seeds` is None."""
+    """Return a copy with an integer seed for each random_state that is None; the member itself if `seeds` is None."""
     if seeds is None or not hasattr(member, "get_params"):
         return member
     drawn = drawn_seeds(member, seeds, lambda value: value is None)
@@ -181,13 +184,13 @@ def seeded(member: Any, seeds: np.random.RandomState | None) -> Any:
 
 
 def names_of_weight_types(member: Any) -> dict[str, str]:
-    """Return the values of all `weight_type` parameters of a member and its nested estimators, by parameter name."""
+    """Return {name: value} of all `weight_type` parameters of a member and its nested estimators."""
     parameters = member.get_params(deep=True) if hasattr(member, "get_params") else {}
     return {name: value for name, value in parameters.items() if name.split("__")[-1] == "weight_type"}
 
 
 def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
-    """Return the member with the ensemble's interpretation of weights wherever its `weight_type` is "auto"."""
+    """Return the member with each `weight_type` of "auto" set to the ensemble's interpretation of the weights."""
     names = [name for name, value in names_of_weight_types(member).items() if value == AUTO]
     decided = FREQUENCY if are_copies(weight) else IMPORTANCE
     return member.set_params(**dict.fromkeys(names, decided)) if names else member
@@ -196,7 +199,7 @@ def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
 def drawn_seeds(
     member: Any, seeds: np.random.RandomState, is_drawn: Callable[[Any], bool] = lambda value: True
 ) -> dict[str, int]:
-    """Return seeds for the selected random_state parameters of a member and its nested estimators, by name."""
+    """Return {parameter: seed} for the random_state parameters of a member whose values `is_drawn` selects."""
     all_parameters = member.get_params(deep=True)
     names = [
         name
@@ -225,8 +228,14 @@ class MemberError(ValueError):
     """Raised if a member of an ensemble could not be fitted, or its response is malformed."""
 
 
+def with_seed(member: Any, seed: int) -> Any:
+    """Return a copy whose random_state parameters, also of nested estimators, are seeds drawn with `seed`."""
+    drawn = drawn_seeds(member, np.random.RandomState(seed))
+    return clone(member).set_params(**drawn) if drawn else clone(member)
+
+
 def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
-    """Return the method whose responses are used; error messages end with the remedy."""
+    """Return the name of the member's method for responses; error messages end with `remedy`."""
     if not is_classification:
         return "predict"
     # scikit-learn's stacking with the default final estimator, also in a pipeline, has these methods only once fitted.
@@ -246,22 +255,22 @@ def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool
     )
 
 
-def knows_labels(member: Any) -> bool:
+def is_fitted_on_labels(member: Any) -> bool:
     """Return True if a classifier is fitted on labels instead of class indices.
 
     This applies to fastens classifiers, frozen models and classifiers with parameters that refer to labels.
     """
-    return isinstance(member, BaseFastens) or _is_frozen(member) or _names_labels(member)
+    return isinstance(member, BaseFastens) or _is_frozen(member) or _refers_to_labels(member)
 
 
-def _names_labels(member: Any) -> bool:
+def _refers_to_labels(member: Any) -> bool:
     """Return True if a parameter of a classifier, of a wrapped estimator or of a search grid refers to labels."""
     parameters = member.get_params() if hasattr(member, "get_params") else {}
     return any(_is_by_label(name.rpartition("__")[2], value) for name, value in parameters.items())
 
 
 def _is_by_label(name: str, value: Any) -> bool:
-    """Return True if a parameter refers to labels: a positive label, also in scorers, or dicts of class weights."""
+    """Return True if a parameter's value refers to class labels, such as a positive label or class weights."""
     if name == "pos_label":
         return value is not None
     if name == "scoring":
@@ -282,7 +291,7 @@ def _is_by_label(name: str, value: Any) -> bool:
 
 def _is_frozen(member: Any) -> bool:
     """Return True if a model, the last step of its pipeline or the estimator in a wrapper is frozen."""
-    return any(isinstance(each, FrozenEstimator) for each in layers_of(member))
+    return any(isinstance(each, FrozenEstimator) for each in nested_estimators(member))
 
 
 def weight_name(member: Any) -> str | None:
@@ -293,7 +302,7 @@ def weight_name(member: Any) -> str | None:
         step, last = member.steps[-1]
         last_weight_name = weight_name(last)
         return None if last_weight_name is None else f"{step}__{last_weight_name}"
-    if not _passes_on(member):
+    if not _accepts_any_argument(member):
         return None
     if isinstance(getattr(member, "estimators", None), list | tuple):  # scikit-learn's voting and stacking
         return WEIGHT
@@ -301,7 +310,7 @@ def weight_name(member: Any) -> str | None:
     return None if wrapped is None else weight_name(wrapped)
 
 
-def _passes_on(member: Any) -> bool:
+def _accepts_any_argument(member: Any) -> bool:
     """Return True if `fit` accepts arbitrary keyword arguments, as scikit-learn's searches and other wrappers do."""
     return any(each.kind is Parameter.VAR_KEYWORD for each in signature(member.fit).parameters.values())
 
@@ -312,7 +321,7 @@ def added(parts: Iterable[Array]) -> Array:
 
 
 def with_ties(votes: Array) -> Array:
-    """Return votes in which classes within rounding of the maximum tie exactly, so that the first class wins."""
+    """Return vote totals in which classes within rounding of the maximum are exactly equal, so the first one wins."""
     most = votes.max(axis=1, keepdims=True)
     return np.where(votes >= most * (1 - _ROUNDING), most, votes)
 
@@ -327,8 +336,8 @@ def check_labels_known(what: str, predicted: NDArray[Any], labels: NDArray[Any])
             raise MemberError(f"{what} must predict labels among {labels.tolist()}{hint}; got {label!r}.")
 
 
-def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
-    """Return the index in `labels` of each predicted label."""
+def label_indices(what: str, response: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
+    """Return the index in `labels` of each predicted label, (n_rows,); raise MemberError for unknown labels."""
     predicted = np.asarray(response)
     _check_rows(what, predicted, n_rows, "one label for each row")
     predicted = predicted.reshape(n_rows)
@@ -338,8 +347,8 @@ def label_places(what: str, response: Any, labels: NDArray[Any], n_rows: int) ->
     return same.argmax(axis=1)
 
 
-def places_of_classes(what: str, classes: NDArray[Any], labels: NDArray[Any]) -> list[int]:
-    """Return the positions in `labels` of the classes that a classifier has columns for."""
+def positions_of_classes(what: str, classes: NDArray[Any], labels: NDArray[Any]) -> list[int]:
+    """Return the positions in `labels` of a classifier's classes; raise MemberError for unknown labels."""
     check_labels_known(what, classes, labels)
     position_of = {label: position for position, label in enumerate(labels.tolist())}
     return [position_of[label] for label in classes.tolist()]
@@ -356,8 +365,8 @@ def class_response(
     """
     response, n_rows = getattr(model, method)(X, **(options or {})), X.shape[0]
     if method == "predict":
-        return (label_places(what, response, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
-    columns = places_of_classes(what, known_labels(what, model), labels)
+        return (label_indices(what, response, labels, n_rows)[:, None] == np.arange(len(labels))).astype(np.float64)
+    columns = positions_of_classes(what, labels_with_columns(what, model), labels)
     values = numbers_of(what, response)
     if method == "decision_function" and values.size == n_rows and len(columns) == 1:
         values = values.reshape(n_rows, 1)
@@ -374,11 +383,11 @@ def class_response(
     if not is_all_ours(model):
         _check_values(what, values, method)
     lowest = values.min() if method == "decision_function" and values.size else 0.0
-    return in_order(values, columns, len(labels), lowest)
+    return place_columns(values, columns, len(labels), lowest)
 
 
-def in_order(values: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
-    """Return the columns at their positions among all classes; the others are filled with `lowest`."""
+def place_columns(values: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
+    """Return (n_rows, n_labels) with the columns of `values` at the positions `columns`, elsewhere `lowest`."""
     if columns == list(range(n_labels)):
         return values
     out = np.full((len(values), n_labels), lowest)
@@ -386,8 +395,8 @@ def in_order(values: Array, columns: list[int], n_labels: int, lowest: float) ->
     return out
 
 
-def known_labels(what: str, model: Any) -> NDArray[Any]:
-    """Return the labels that a fitted classifier has columns for."""
+def labels_with_columns(what: str, model: Any) -> NDArray[Any]:
+    """Return the labels of the columns of a fitted classifier's response, in their order."""
     if not hasattr(model, "classes_"):
         raise MemberError(f"{what} must have classes_, the labels of its columns; {type(model).__name__} does not.")
     return np.asarray(model.classes_)
@@ -396,7 +405,7 @@ def known_labels(what: str, model: Any) -> NDArray[Any]:
 def number_response(
     what: str, model: Any, X: Any, n_outputs: int | None = 1, options: Options | None = None, *, method: str = "predict"
 ) -> Array:
-    """Return a regressor's predictions, (n_rows, n_outputs); None for any number of outputs."""
+    """Return a regressor's checked predictions, (n_rows, n_outputs); any number of outputs if None."""
     values, n_rows = numbers_of(what, getattr(model, method)(X, **(options or {}))), X.shape[0]
     if n_outputs == 1 or values.ndim < 2 or len(values) != n_rows:
         _check_rows(what, values, n_rows, "one number for each row")
@@ -411,12 +420,13 @@ def number_response(
 
 
 def _check_rows(what: str, response: NDArray[Any], n_rows: int, needed: str) -> None:
+    """Raise MemberError unless the response has one value for each row; `needed` describes the expected values."""
     if response.shape not in ((n_rows,), (n_rows, 1)):
         raise MemberError(f"{what} must return {needed}; got the shape {response.shape} for {n_rows} rows.")
 
 
 def numbers_of(what: str, response: Any) -> Array:
-    """Return a response as numbers; raise MemberError for anything else."""
+    """Return a response as a float64 array of the same shape; raise MemberError if it is not numeric."""
     try:
         return np.asarray(response, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -424,7 +434,7 @@ def numbers_of(what: str, response: Any) -> Array:
 
 
 def _check_values(what: str, values: Array, method: str) -> None:
-    """Raise MemberError for numbers that are not finite, and for invalid probabilities."""
+    """Raise MemberError for values that are not finite, and for invalid probabilities."""
     finite = np.isfinite(values)
     if not finite.all():
         raise MemberError(f"{what} must return finite numbers; got {values[~finite][0]} from its {method}.")
@@ -469,7 +479,7 @@ def labels_of_members(members: NamedMembers, target: int | None = None) -> list[
 
 
 def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
-    """Return all labels, sorted; raise ValueError if some are text and some are not."""
+    """Return the sorted union of the labels; raise ValueError if some are text and some are not."""
     what, first = parts[0]
     for other, labels in parts[1:]:
         first_labels, other_labels = first.tolist(), labels.tolist()
@@ -488,19 +498,19 @@ def seconds_since(began: float) -> str:
     return f"{time.perf_counter() - began:.2f} s"
 
 
-def run_tasks(alone: list[list[Task]], side_by_side: list[list[Task]], n_threads: int) -> None:
-    """Run tasks; a failure stops the rest. If several fail in parallel, the first in order is raised.
+def run_tasks(sequential: list[list[Task]], parallel: list[list[Task]], n_threads: int) -> None:
+    """Run tasks of the lists in `sequential`, then those in `parallel`; a failure stops the remaining tasks.
 
-    Tasks of a list share work. The lists of `alone` run one after another, each task with all threads. The lists of
-    `side_by_side` run in parallel with one thread each: a thread takes one list after another, and helps with the lists
-    of other threads when none are left.
+    Tasks of a list share work. The lists of `sequential` run one after another, each task with all threads. The lists
+    of `parallel` run side by side with one thread each: a thread takes one list after another, and helps with the lists
+    of other threads when none are left. If several tasks fail in parallel, the error of the first in order is raised.
     """
-    with limited_threads(n_threads), closing(_Queue(alone)) as queue:
+    with limited_threads(n_threads), closing(_Queue(sequential)) as queue:
         queue.work()
-    n_tasks = sum(map(len, side_by_side))
+    n_tasks = sum(map(len, parallel))
     if not n_tasks:
         return
-    with closing(_Queue(side_by_side)) as queue:
+    with closing(_Queue(parallel)) as queue:
         if n_threads == 1 or n_tasks == 1:
             # A single task may use all threads if it is a fastens estimator; results of other libraries may depend on
             # the number of threads.
@@ -522,7 +532,7 @@ class _Queue:
         self.failures: list[tuple[int, BaseException]] = []
 
     def work(self) -> None:
-        """Run tasks until none are left."""
+        """Run tasks in the calling thread until none are left."""
         while (begun := self._begin()) is not None:
             tasks, first = begun
             with shared_work():
@@ -531,7 +541,7 @@ class _Queue:
                     self._run(*taken)
 
     def close(self) -> None:
-        """Drop the failures, because a raised error keeps its frames alive, and these frames keep the queue alive."""
+        """Drop the stored failures: raised errors keep their frames alive, and these frames keep the queue alive."""
         self.failures.clear()
 
     def stop(self) -> None:
@@ -541,7 +551,7 @@ class _Queue:
                 tasks.clear()
 
     def _begin(self) -> tuple[deque[tuple[int, Task]], tuple[int, Task]] | None:
-        """Return a list of tasks and its first task."""
+        """Return the next list of tasks and its first numbered task, or None if no tasks are left."""
         with self._lock:
             if self._fresh:
                 self._begun.append(self._fresh.popleft())
@@ -551,10 +561,12 @@ class _Queue:
             return (tasks, tasks.popleft()) if tasks else None
 
     def _next(self, tasks: deque[tuple[int, Task]]) -> tuple[int, Task] | None:
+        """Remove and return the next numbered task of a list, or return None if it is empty."""
         with self._lock:
             return tasks.popleft() if tasks else None
 
     def _run(self, number: int, task: Task) -> None:
+        """Run a task; store an error with the task's number before raising it again."""
         try:
             task()
         except BaseException as error:
@@ -563,6 +575,7 @@ class _Queue:
 
 
 def _run_pool(queue: _Queue, n_workers: int) -> None:
+    """Run the queue's tasks in worker threads with one thread each, and raise the first failure in task order."""
     configuration = get_config()  # scikit-learn's configuration is thread-local
 
     def work() -> None:
@@ -607,7 +620,7 @@ class OneClassClassifier(BaseClassifier, SavedEstimator):
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> OneClassClassifier:
-        """Learn the only class."""
+        """Store the only class of `y`."""
         self._start_fit(X, y, sample_weight)
         return self
 

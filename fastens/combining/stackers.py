@@ -39,6 +39,7 @@ class _Columns(BaseFastens):
     is_of_members_ = False
 
     def _learn_columns(self, X: Array, weight: Array | None) -> Array:
+        """Learn each column's scale and whether it holds probabilities, and return the standardised columns."""
         inside = np.fmin.reduce(X) >= 0, np.fmax.reduce(X) <= 1
         has_middle = np.any((X > 0) & (X < 1), axis=0)
         self.is_probability_ = inside[0] & inside[1] & has_middle & self._has_probabilities
@@ -55,6 +56,7 @@ class _Columns(BaseFastens):
         return self._columns(X)
 
     def _log_odds(self, X: NDArray[np.floating]) -> Array:
+        """Return the columns with probabilities replaced by log-odds, or by logarithms if they are the members'."""
         Z = X.astype(np.float64)
         np.clip(Z, -_LARGEST, _LARGEST, out=Z)
         share = Z[:, self.is_probability_]
@@ -63,10 +65,11 @@ class _Columns(BaseFastens):
         return Z
 
     def _columns(self, X: NDArray[np.floating]) -> Array:
+        """Return the standardised columns, with missing values replaced by the mean 0."""
         return np.nan_to_num((self._log_odds(X) - self.center_) / self.scale_, nan=0.0)
 
     def _sums(self, X: Any, coefficients: Array) -> Array:
-        """Return columns times coefficients (n_outputs, n_columns), in an order that is independent of other rows."""
+        """Return columns times coefficients, (n_rows, n_outputs), summed in an order independent of other rows."""
 
         def of_rows(block: NDArray[np.floating]) -> Array:
             columns = zip(self._columns(block).T, coefficients.T, strict=True)
@@ -75,6 +78,7 @@ class _Columns(BaseFastens):
         return np.concatenate([of_rows(block) for _, block in dense_blocks(self._check_table(X))])
 
     def _dense(self, X: Any) -> Array:
+        """Return the table as a dense array."""
         return np.concatenate([block for _, block in dense_blocks(X)])
 
     def _outputs(self) -> tuple[int, ...]:
@@ -82,6 +86,7 @@ class _Columns(BaseFastens):
         raise NotImplementedError
 
     def _check_shapes(self, arrays: Arrays) -> None:
+        """Raise ValueError if restored scales, coefficients and intercepts do not match the columns and outputs."""
         of_columns = (self.is_probability_, self.center_, self.scale_)
         if (
             any(np.shape(values) != (self.n_features_in_,) for values in of_columns)
@@ -144,8 +149,8 @@ class LogisticStacker(BaseClassifier, _Columns):
         from sklearn.linear_model import LogisticRegression
 
         data = self._start_fit(X, y, sample_weight)
-        columns, weight = self._dense(data.X), _beside_penalties(data.sample_weight)
-        self.is_of_members_ = _is_of_members(columns, len(self.classes_))
+        columns, weight = self._dense(data.X), _weights_for_penalties(data.sample_weight)
+        self.is_of_members_ = _has_member_probabilities(columns, len(self.classes_))
         Z = self._learn_columns(columns, weight)
         if self.is_of_members_:
             self.coef_, self.intercept_ = _pool(Z, data.y.astype(np.intp), weight, self.C)
@@ -175,15 +180,16 @@ class LogisticStacker(BaseClassifier, _Columns):
     _saved: ClassVar[SavedParts] = ("is_of_members_",)
 
     def _outputs(self) -> tuple[int, ...]:
+        """Return the leading shape of the coefficients: (1,) for two classes, else (n_classes,)."""
         return (1 if len(self.classes_) == 2 else len(self.classes_),)
 
 
-def _beside_penalties(weight: Array | None) -> Array | None:
+def _weights_for_penalties(weight: Array | None) -> Array | None:
     """Return weights for use with penalties: weights with a mean below 1 are scaled to a mean of 1."""
     return None if weight is None else weight / weight_unit(weight)
 
 
-def _is_of_members(X: Array, n_classes: int) -> bool:
+def _has_member_probabilities(X: Array, n_classes: int) -> bool:
     """Return True if the columns are the probabilities of all classes, member by member."""
     if n_classes < 3 or X.shape[1] % n_classes:
         return False
@@ -247,7 +253,7 @@ class RidgeStacker(BaseRegressor, _Columns):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> RidgeStacker:
         """Fit the ridge regression."""
         data = self._start_fit(X, y, sample_weight)
-        weight = _beside_penalties(data.sample_weight)
+        weight = _weights_for_penalties(data.sample_weight)
         Z = self._learn_columns(self._dense(data.X), weight)
         weight = np.ones(len(data.y)) if weight is None else weight
         center, root = np.average(Z, axis=0, weights=weight), np.sqrt(weight)
@@ -269,5 +275,6 @@ class RidgeStacker(BaseRegressor, _Columns):
         return predicted[:, 0] if self.coef_.ndim == 1 else predicted
 
     def _outputs(self) -> tuple[int, ...]:
+        """Return the leading shape of the coefficients: (n_targets,), or () for a single target."""
         shape = np.shape(self.coef_)[:-1]
         return (2,) if shape == (1,) else shape  # the coefficients of a single target are a vector

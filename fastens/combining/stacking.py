@@ -36,13 +36,13 @@ from fastens.combining.folds import (
     check_weights_accepted,
     fit_level,
     fit_member,
-    known_rows,
     members_from_arrays,
     members_to_arrays,
     n_columns,
-    predicted_places,
+    predicted_class_indices,
     probabilities,
     restrict_folds,
+    rows_with_responses,
     several_response,
 )
 from fastens.combining.members import BaseMembers, is_dropped
@@ -60,8 +60,8 @@ from fastens.combining.responses import (
     added,
     check_kind,
     class_response,
-    knows_labels,
-    label_places,
+    is_fitted_on_labels,
+    label_indices,
     number_response,
     routing_enabled,
     seeded,
@@ -95,19 +95,19 @@ class BaseLevels(BaseMembers):
     # Tables of predictions --------------------------------------------------
 
     def _meta(self, responses: list[Array]) -> Array:
-        """Return responses as columns; with two classes, only the probability of the second."""
+        """Return responses side by side, (n_rows, n_columns); two classes keep only the second's probability."""
         is_binary = is_classifier(self) and not isinstance(self.classes_, list) and len(self.classes_) == 2
         return np.hstack(
             [response[:, 1:] if is_binary and response.shape[1] == 2 else response for response in responses]
         )
 
     def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
-        """Return the input of the next level, built from the responses of these levels."""
+        """Return the next level's input from `metas`, the response columns of each level, and the table `X`."""
         meta = np.hstack(metas) if self.inputs_from == ALL else metas[-1]
         return hstack(meta, self._meta_names(levels), X) if self.passthrough else meta
 
     def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
-        """Return the input of the next level for new rows."""
+        """Return the next level's input for new rows, from the responses of these levels' members."""
         table, metas = X, []
         for depth, members in enumerate(levels, 1):
             metas.append(self._meta([member.respond(table) for member in members]))
@@ -125,6 +125,7 @@ class BaseLevels(BaseMembers):
         return names
 
     def _n_meta(self) -> int:
+        """Return the number of columns that each member adds to the next level's input."""
         return n_columns(self.classes_) if is_classifier(self) else self._n_targets
 
     # Members --------------------------------------------------
@@ -144,12 +145,14 @@ class BaseLevels(BaseMembers):
     # Saving --------------------------------------------------
 
     def _level_arrays(self) -> dict[str, np.ndarray]:
+        """Return the fitted members of all levels as arrays to save."""
         arrays: dict[str, np.ndarray] = {"n_levels": np.array(len(self._fitted_levels))}
         for depth, members in enumerate(self._fitted_levels):
             arrays |= members_to_arrays(f"level{depth}.", members)
         return arrays
 
     def _restore_levels(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the fitted members of all levels from saved arrays; raise ValueError if there are none."""
         classes = getattr(self, "classes_", None)
         n_levels = int(arrays["n_levels"])
         if n_levels < 1:
@@ -214,11 +217,13 @@ class FinishedFits:
 
 
 def _hash_rows(data: MemberData) -> str:
+    """Return a hash of the table, targets, weights, groups and other data of the rows."""
     weight = data.sample_weight, data.weight_unit
     return _hash([data.X, data.y, data.classes, weight, data.groups, data.validation, data.routed])
 
 
 def _hash_members(specs: list[MemberSpec]) -> dict[str, str]:
+    """Return a hash of each member's estimator, columns and method, by name."""
     return {spec.name: _hash([spec.estimator, spec.columns, spec.method]) for spec in specs}
 
 
@@ -233,8 +238,8 @@ def _hash(value: Any) -> str:
         return uuid.uuid4().hex
 
 
-def _data_of_final(data: MemberData) -> MemberData:
-    """Return the data for the final estimator, which without metadata requests gets the weights, as in scikit-learn."""
+def _final_data(data: MemberData) -> MemberData:
+    """Return the data for the final estimator, which gets the weights unless it requests metadata."""
     is_routed = data.routed is not None and _FINAL in data.routed
     return data if is_routed else replace(data, routed=None)
 
@@ -286,6 +291,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         return [member.method for members in self._fitted_levels for member in members]
 
     def _levels(self) -> list[NamedMembers]:
+        """Return the (name, estimator) pairs of each level, without dropped members."""
         if self.levels is None:
             return super()._levels()
         if self.estimators is not None:
@@ -295,7 +301,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     # Fit --------------------------------------------------
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Train the members out of fold, and the final estimator on their predictions.
+        """Fit the members out of fold, and the final estimator on their predictions.
 
         After an error, finished members are kept, and a `fit` on the same rows with `warm_start` reuses them.
         """
@@ -319,7 +325,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         """Raise TypeError before the first fit if a member or the final estimator does not support weights."""
         if not self._is_prefit:
             check_weights_accepted([(spec.name, spec.estimator) for level in specs for spec in level], data)
-        check_weights_accepted([(_FINAL, self._final_template())], _data_of_final(data))
+        check_weights_accepted([(_FINAL, self._final_template())], _final_data(data))
 
     def _start_progress(self, data: MemberData, rows: GivenRows) -> StackingProgress:
         """Return the initial state; with `warm_start` and unchanged rows, it has the folds of the previous fit."""
@@ -345,7 +351,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
             for spec, response in zip(level, responses, strict=True):
                 out_of_fold[spec.name] = rows.scatter(response)
             metas.append(self._meta(responses))
-            has_response = known_rows(responses)
+            has_response = rows_with_responses(responses)
             if not has_response.all():
                 kept = np.flatnonzero(has_response)
                 folds, first = restrict_folds(folds, has_response), first.take(kept)
@@ -358,6 +364,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
     def _resume_level(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], progress: StackingProgress
     ) -> tuple[list[FittedMember], list[Array]]:
+        """Fit a level's members, reusing finished fits, and return them with their out-of-fold responses."""
         if self._is_prefit:
             return self._fit_level(specs, data, [])
         depth = len(progress.levels)
@@ -369,12 +376,13 @@ class BaseStacking(TransformerMixin, BaseLevels):
         return fit_level(specs, data, folds, plan)
 
     def _fit_final(self, data: MemberData) -> None:
+        """Fit the final estimator on the last level's responses, and set `final_estimator_`."""
         seeds = None if self.random_state is None else check_random_state(self.random_state)
         estimator = seeded(self._final_template(), seeds)
         check_kind("final_estimator", estimator, is_classifier(self))
         if isinstance(data.classes, np.ndarray) and len(data.classes) == 1:
             estimator = OneClassClassifier()
-        data = _data_of_final(data)
+        data = _final_data(data)
         try:
             self.final_estimator_ = fit_member(MemberSpec(_FINAL, estimator, None, "predict"), data, data.X)
         except (TypeError, ValueError) as error:
@@ -408,10 +416,11 @@ class BaseStacking(TransformerMixin, BaseLevels):
         return super().get_metadata_routing().add(final_estimator=self._final_template(), method_mapping=mapping)
 
     def _routed_names(self) -> list[str]:
+        """Return the names of the objects that `fit` routes metadata to, such as the final estimator."""
         requests = getattr(getattr(get_routing_for_object(self._final_template()), "fit", None), "requests", {})
         return super()._routed_names() + ([] if {*requests.values()} <= {None, False} else [_FINAL])
 
-    def _passed_on(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _routed_options(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of the final estimator's `predict`: all, or only those that metadata routing selects."""
         if not options or not routing_enabled():
             return options
@@ -443,10 +452,12 @@ class BaseStacking(TransformerMixin, BaseLevels):
     # Saving --------------------------------------------------
 
     def _final_arrays(self) -> Arrays:
+        """Return the final estimator and the out-of-fold predictions as arrays to save."""
         arrays = nested_arrays("final.", self.final_estimator_, "The final estimator")
         return arrays | {f"oof.{name}": predictions for name, predictions in self.oof_predictions_.items()}
 
     def _restore_final(self, arrays: Arrays) -> None:
+        """Set the final estimator and the out-of-fold predictions from saved arrays."""
         self.final_estimator_ = nested_model("final.", arrays, "The final estimator")
         self.oof_predictions_ = {n.removeprefix("oof."): a for n, a in arrays.items() if n.startswith("oof.")}
 
@@ -513,39 +524,36 @@ class StackingClassifier(BaseClassifier, BaseStacking):
             Arguments of the final estimator's `predict`.
         """
         table = self._final_table(X)
-        predicted = self.final_estimator_.predict(table, **self._passed_on(options))
+        predicted = self.final_estimator_.predict(table, **self._routed_options(options))
         if isinstance(self.final_estimator_, BaseFastens):
             return predicted
-        to_indices = predicted_places if isinstance(self.classes_, list) else label_places
-        return labels_of(
-            to_indices("final_estimator", predicted, self._labels_of_final(), table.shape[0]), self.classes_
-        )
+        to_indices = predicted_class_indices if isinstance(self.classes_, list) else label_indices
+        return labels_of(to_indices("final_estimator", predicted, self._final_labels(), table.shape[0]), self.classes_)
 
     @_final_has("predict_proba")
     def predict_proba(self, X: ArrayLike) -> Any:
         """Return class probabilities, shape (n_samples, n_classes); with several targets, a list of such arrays."""
         self._check_fitted()
         if isinstance(self.classes_, list):
-            return probabilities(
-                "final_estimator", self.final_estimator_, self._final_table(X), self._labels_of_final()
-            )
-        return self._of_final(X, "predict_proba")
+            return probabilities("final_estimator", self.final_estimator_, self._final_table(X), self._final_labels())
+        return self._final_response(X, "predict_proba")
 
     @_final_has("decision_function")
     def decision_function(self, X: ArrayLike) -> Array:
         """Return the final estimator's decision function."""
-        decisions = self._of_final(X, "decision_function")
+        decisions = self._final_response(X, "decision_function")
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
-    def _of_final(self, X: Any, method: str) -> Array:
-        table, labels = self._final_table(X), self._labels_of_final()
+    def _final_response(self, X: Any, method: str) -> Array:
+        """Return the checked response of a method of the final estimator to the members' predictions."""
+        table, labels = self._final_table(X), self._final_labels()
         if isinstance(labels, list):
             return several_response("final_estimator", self.final_estimator_, table, method, labels)
         return class_response("final_estimator", self.final_estimator_, table, method, labels)
 
-    def _labels_of_final(self) -> Any:
+    def _final_labels(self) -> Any:
         """Return the classes as the final estimator has them: labels, or class indices."""
-        if knows_labels(self.final_estimator_):
+        if is_fitted_on_labels(self.final_estimator_):
             return self.classes_
         if isinstance(self.classes_, list):
             return [np.arange(len(target_classes)) for target_classes in self.classes_]
@@ -593,7 +601,7 @@ class StackingRegressor(BaseRegressor, BaseStacking):
             )
         table = self._final_table(rows.X)
         predicted = number_response("final_estimator", self.final_estimator_, table)[:, 0]
-        for slopes, constant in _lines(self.final_estimator_, table):
+        for slopes, constant in _linear_candidates(self.final_estimator_, table):
             line = table @ slopes + constant
             if np.allclose(line, predicted, rtol=1e-9, atol=1e-9 * np.abs(predicted).max()):
                 break
@@ -618,12 +626,12 @@ class StackingRegressor(BaseRegressor, BaseStacking):
         """
         table = self._final_table(X)
         if options:
-            return self.final_estimator_.predict(table, **self._passed_on(options))
-        return self._of_targets(number_response(_FINAL, self.final_estimator_, table, self._n_targets))
+            return self.final_estimator_.predict(table, **self._routed_options(options))
+        return self._squeeze_targets(number_response(_FINAL, self.final_estimator_, table, self._n_targets))
 
 
-def _lines(estimator: Any, table: Array) -> Iterator[tuple[Array, float]]:
-    """Yield candidates for the slopes and the constant of a linear regressor: coefficients, then finite differences.
+def _linear_candidates(estimator: Any, table: Array) -> Iterator[tuple[Array, float]]:
+    """Yield (slopes, constant) candidates of a linear regressor: its coefficients, then finite differences.
 
     With the coefficients, the explanation of a row does not depend on the other rows.
     """

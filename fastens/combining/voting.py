@@ -27,14 +27,14 @@ from fastens.combining.folds import (
     MemberData,
     MemberSpec,
     Part,
-    known_rows,
     make_folds,
     members_from_arrays,
     members_to_arrays,
+    rows_with_responses,
     split_targets,
 )
 from fastens.combining.member_weights import GUARDED, LEARNERS, SELECTION, OutOfFold, learn_weights, mean_loss
-from fastens.combining.members import BaseMembers, forests, requesting
+from fastens.combining.members import BaseMembers, forests, with_requests
 from fastens.combining.responses import COLUMNS, CV, MEMBERS, VERBOSE, NamedMembers, added, joint_classes, with_ties
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
 from fastens.monitoring.callbacks import Deadline
@@ -51,14 +51,15 @@ Array = NDArray[np.float64]
 MAX_COST = 3.0
 
 
-def _stopping_at(spec: MemberSpec, moment: float) -> MemberSpec:
-    """Return a member whose boosting stops at a moment of `time.monotonic`; other members are unchanged."""
+def _with_deadline(spec: MemberSpec, deadline: float) -> MemberSpec:
+    """Return a member whose boosting stops at `deadline`, a time of `time.monotonic`; others are unchanged."""
     if not isinstance(spec.estimator, BoostedTrees) or spec.estimator.callbacks is not None:
         return spec
-    return replace(spec, estimator=clone(spec.estimator).set_params(callbacks=[Deadline(moment)]))
+    return replace(spec, estimator=clone(spec.estimator).set_params(callbacks=[Deadline(deadline)]))
 
 
 def _without_deadline(model: Any) -> Any:
+    """Remove the deadline callback from a boosting model, and return the model."""
     has_deadline = isinstance(model, BoostedTrees) and [type(each) for each in model.callbacks or ()] == [Deadline]
     return model.set_params(callbacks=None) if has_deadline else model
 
@@ -103,16 +104,20 @@ class BaseWeightedMembers(BaseMembers):
         return self._fitted_by_name(self._members)
 
     def _restore_members(self, arrays: Arrays) -> None:
+        """Set the fitted members from saved arrays."""
         self._members = members_from_arrays(self._prefix, arrays, getattr(self, "classes_", None), self._n_targets)
 
-    def _arrays_of_members(self) -> Arrays:
+    def _member_arrays(self) -> Arrays:
+        """Return the fitted attributes with one entry per member as arrays to save."""
         return {f"fitted.{name}": np.asarray(getattr(self, name)) for name in self._of_members}
 
-    def _restore_arrays_of_members(self, arrays: Arrays) -> None:
+    def _restore_member_arrays(self, arrays: Arrays) -> None:
+        """Set the fitted attributes with one entry per member from saved arrays."""
         for name in self._of_members:
             setattr(self, name, arrays[f"fitted.{name}"])
 
-    def _check_arrays_of_members(self, arrays: Arrays) -> None:
+    def _check_member_arrays(self, arrays: Arrays) -> None:
+        """Raise ValueError if an attribute does not have one valid entry per member."""
         for name in self._of_members:
             values = getattr(self, name)
             if np.shape(values)[:1] != (len(self._members),) or np.isnan(values).any():
@@ -120,7 +125,7 @@ class BaseWeightedMembers(BaseMembers):
 
     _saved: ClassVar[SavedParts] = (
         Saved(lambda model: members_to_arrays(model._prefix, model._members), _restore_members),
-        Saved(_arrays_of_members, _restore_arrays_of_members, _check_arrays_of_members, is_first=True),
+        Saved(_member_arrays, _restore_member_arrays, _check_member_arrays, is_first=True),
     )
 
 
@@ -160,6 +165,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return self._losses
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError if `refit` or `time_limit` is set although no weights are learned from folds."""
         is_learned = isinstance(self.weights, str) and not self.prefit
         for name, value, default in (("refit", self.refit, True), ("time_limit", self.time_limit, None)):
             if value != default and not is_learned:
@@ -169,6 +175,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                 )
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
+        """Fit the members, and set or learn their weights."""
         (specs,) = self._specs()
         self._losses = None
         if isinstance(self.weights, str):
@@ -186,7 +193,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                 self._fit_again(specs, data, members, seconds, end)
         else:
             members = self._prefit_members(specs, data) if self.prefit else self._fit_level(specs, data, [])[0]
-            self.weights_ = self._given_weights(specs)
+            self.weights_ = self._passed_weights(specs)
         self._members = members
 
     def _fit_in_time(
@@ -210,7 +217,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                     break
                 # The time is divided among the folds of the first member, so that each fold gets a model.
                 moment = end if members else began + (end - began) / (len(folds) - number)
-                (member,), (part,) = self._fit_level([_stopping_at(spec, moment)], data, [fold], refit=False)
+                (member,), (part,) = self._fit_level([_with_deadline(spec, moment)], data, [fold], refit=False)
                 models += member.models
                 response = part if response is None else np.where(np.isnan(part), response, part)
                 expected = time.monotonic() - began
@@ -246,17 +253,18 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                     members[index] = member
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
-        kept = np.flatnonzero(known_rows(responses))
+        """Return the weights learned from the members' out-of-fold responses, and store their losses."""
+        kept = np.flatnonzero(rows_with_responses(responses))
         stacked = np.stack([response[kept] for response in responses])
         out_of_fold = self._out_of_fold(stacked, data.y[kept].reshape(len(kept), -1), data.weight[kept])
         self._losses = np.array([mean_loss(response, out_of_fold) for response in out_of_fold.responses])
         return learn_weights(cast(str, self.weights), out_of_fold)
 
     def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
-        """Return the data that weights are learned from."""
+        """Return the responses, (n_members, n_rows, n_outputs), and targets that weights are learned from."""
         raise NotImplementedError
 
-    def _given_weights(self, specs: list[MemberSpec]) -> Array:
+    def _passed_weights(self, specs: list[MemberSpec]) -> Array:
         """Return the weights as an array, (n_members,) or (n_members, n_classes)."""
         names = [spec.name for spec in specs]
         if self.weights is None:
@@ -277,7 +285,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
 
     def _weights_in_order(self, names: list[str]) -> list[Any]:
         """Return the weights of the members that are not dropped; weights may be given by name."""
-        all_names = self._names_given(names)
+        all_names = self._passed_names(names)
         if isinstance(self.weights, Mapping):
             unknown = [name for name in self.weights if name not in all_names]
             if unknown:
@@ -289,6 +297,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return member_weights
 
     def _check_losses(self, arrays: Arrays) -> None:
+        """Raise ValueError if the restored losses do not match the members."""
         if self._losses is not None and self._losses.shape != (len(self._members),):
             raise ValueError("the losses do not match the members")
 
@@ -306,11 +315,12 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return np.stack([responses.get(index, without) for index in range(len(self._members))])
 
     def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
+        """Return the models of members with nonzero weight, weighted, and a constant of 0."""
         pairs = zip(self._members, self._member_weights().tolist(), strict=True)
         return [part for member, weight in pairs if weight for part in member.parts(weight)], 0.0
 
-    def _spread(self, responses: Array) -> Array:
-        """Return the weighted standard deviation over the members."""
+    def _member_std(self, responses: Array) -> Array:
+        """Return the weighted standard deviation of the responses over the members, (n_samples, n_outputs)."""
         weights = self._member_weights()[:, None, None]
         mean = added(responses * weights)
         return np.sqrt(added(weights * (responses - mean) ** 2))
@@ -321,7 +331,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return weights / weights.sum()
 
     def _member_range(self, responses: Array, share: float) -> Array:
-        """Return weighted quantiles over the members, (n_samples, n_outputs, 2)."""
+        """Return the weighted quantiles over the members that enclose `share` of them, (n_samples, n_outputs, 2)."""
         real(0, 1, open_low=True).check("share", share)
         order = np.argsort(responses, axis=0, kind="stable")
         ordered = np.take_along_axis(responses, order, axis=0)
@@ -335,6 +345,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
     # Members --------------------------------------------------
 
     def _names_out(self, per_member: int, input_features: Any) -> NDArray[np.object_]:
+        """Return the output names of `transform`, `per_member` for each member."""
         self._check_fitted()
         _check_feature_names_in(self, input_features, generate_names=False)
         prefix = type(self).__name__.lower()
@@ -351,6 +362,7 @@ _FACTOR = real(0)
 
 
 def _is_soft(self: VotingClassifier) -> bool:
+    """Return True with soft voting; otherwise raise AttributeError."""
     if (voting := self._as_fitted().voting) != SOFT:
         raise AttributeError(f"predict_proba is not available when voting={voting!r}")
     return True
@@ -418,6 +430,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return "predict_proba" if self.voting == SOFT else "predict"
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
+        """Learn the classes, also of prefit members, and return each row's class index."""
         index = super()._learn_target(y)
         if self.prefit:
             (members,) = self._levels()
@@ -426,7 +439,8 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return index
 
     def _read_factors(self, arrays: Arrays | None = None) -> None:
-        self._factors_of_classes = _factors_by_target(self.class_weights, self.classes_)
+        """Set the factors of each target's classes from `class_weights`; `arrays` is ignored."""
+        self._class_factors_by_target = _factors_by_target(self.class_weights, self.classes_)
 
     _saved: ClassVar[SavedParts] = (Saved(finish=_read_factors),)
 
@@ -445,7 +459,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         parts = split_targets(self._weighed_responses(X), self.classes_)
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
         averages = []
-        for part, factors in zip(parts, self._factors_of_classes, strict=True):
+        for part, factors in zip(parts, self._class_factors_by_target, strict=True):
             total = added(part * weights) * factors
             sums = total.sum(axis=1, keepdims=True)
             # If every class with a vote has the factor 0, all classes tie.
@@ -453,7 +467,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return averages
 
     def _by_target(self, parts: Sequence[Array]) -> Any:
-        """Return the list of the results for several targets, or the only result."""
+        """Return the list `parts` with one item for each target, or its only item for a single target."""
         return list(parts) if isinstance(self.classes_, list) else parts[0]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -471,9 +485,10 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return self._by_target(self._averages(X))
 
     def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
+        """Return the weighted models; raise ValueError if probabilities are not sums over the members."""
         if (voting := self._as_fitted().voting) != SOFT:
             raise ValueError(f"voting must be 'soft' for the predictions to be explained; got {voting!r}.")
-        (factors,) = self._factors_of_classes
+        (factors,) = self._class_factors_by_target
         if self.weights_.ndim > 1 or np.ptp(factors) > 0:
             raise ValueError(
                 "weights and class_weights must be the same for all classes for the predictions to be "
@@ -484,7 +499,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
 
     def predict_std(self, X: ArrayLike) -> Array | list[Array]:
         """Return the standard deviation of the members' probabilities or votes, shape (n_samples, n_classes)."""
-        return self._by_target([self._spread(part) for part in split_targets(self._responses(X), self.classes_)])
+        return self._by_target([self._member_std(part) for part in split_targets(self._responses(X), self.classes_)])
 
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array | list[Array]:
         """Return the range of the members' probabilities, shape (n_samples, n_classes, 2).
@@ -568,16 +583,17 @@ class VotingRegressor(BaseRegressor, BaseVoting):
     _response_method = "predict"
 
     def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
+        """Return the responses and targets that weights are learned from."""
         return OutOfFold(responses, target, weight, is_classification=False)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return the weighted average of the members' predictions, shape (n_samples,) or (n_samples, n_targets)."""
         self._check_fitted()
-        return self._of_targets(added(self._member_weights()[:, None, None] * self._weighed_responses(X)))
+        return self._squeeze_targets(added(self._member_weights()[:, None, None] * self._weighed_responses(X)))
 
     def predict_std(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the members' predictions, in the shape of `predict`."""
-        return self._of_targets(self._spread(self._responses(X)))
+        return self._squeeze_targets(self._member_std(self._responses(X)))
 
     def predict_member_range(self, X: ArrayLike, share: float = 0.9) -> Array:
         """Return the range of the members' predictions, shape (n_samples, 2) or (n_samples, n_targets, 2).
@@ -592,7 +608,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
         share : float, default=0.9
             Fraction of the members, by weight, inside the range.
         """
-        return self._of_targets(self._member_range(self._responses(X), share))
+        return self._squeeze_targets(self._member_range(self._responses(X), share))
 
     def transform(self, X: ArrayLike) -> Array:
         """Return the members' predictions, shape (n_samples, n_members * n_targets), ordered by member."""
@@ -605,7 +621,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
 
 
 def _factors_by_target(class_weights: Any, classes: Any) -> list[Array]:
-    """Return the factors of the classes of each target."""
+    """Return the factors of each target's classes, an array (n_classes,) for each target."""
     if not isinstance(classes, list):
         return [_class_factors(class_weights, classes)]
     by_target = [None] * len(classes) if class_weights is None else class_weights
@@ -618,7 +634,7 @@ def _factors_by_target(class_weights: Any, classes: Any) -> list[Array]:
 
 
 def _class_factors(class_weights: Any, classes: NDArray[Any]) -> Array:
-    """Return the factor of each class."""
+    """Return the factor of each class's probability, (n_classes,), by `class_weights`; 1 by default."""
     if class_weights is None:
         return np.ones(len(classes))
     if isinstance(class_weights, Mapping):
@@ -668,7 +684,7 @@ def best_ensemble(boosting: Any, time_limit: float | None, parameters: Mapping[s
         name: parameters[name] for name in ("random_state", "n_jobs", "weight_type") if name in parameters
     }
     options: dict[str, Any] = {"weights": GUARDED, "cv": CONTENT, "time_limit": time_limit} | ensemble_parameters
-    members = [(name, requesting(member)) for name, member in members]
+    members = [(name, with_requests(member)) for name, member in members]
     return (
         VotingClassifier(members, voting=SOFT, **options) if is_classification else VotingRegressor(members, **options)
     )

@@ -13,9 +13,9 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from fastens.base import BaseClassifier
-from fastens.combining.folds import FittedMember, GivenRows, MemberData, MemberSpec, known_rows
+from fastens.combining.folds import FittedMember, GivenRows, MemberData, MemberSpec, rows_with_responses
 from fastens.combining.member_weights import margin_weights
-from fastens.combining.responses import CV, joined_labels, knows_labels, labels_of_members, with_ties
+from fastens.combining.responses import CV, is_fitted_on_labels, joined_labels, labels_of_members, with_ties
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import exp, log, logsumexp
 from fastens.engine.grow.growth import weight_unit
@@ -117,16 +117,17 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
     # Fit --------------------------------------------------
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Train the members, and weight them by their out-of-fold predictions."""
+        """Fit the members, and weight them by their out-of-fold predictions."""
         (specs,) = self._specs()
         members, responses = self._fit_level(specs, data, [] if self.prefit else self._folds(data, rows))
-        kept = np.flatnonzero(known_rows(responses))
+        kept = np.flatnonzero(rows_with_responses(responses))
         self._start_weights(len(members))
         stacked = np.stack([response[kept] for response in responses])
         self._learn_weights(stacked, data.y[kept].astype(np.intp), data.weight[kept])
         self._members = members
 
     def _learn_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
+        """Set the members' weights from their responses, (n_members, n_rows, n_classes), and the true classes."""
         if self.weighting == ONLINE:
             self._update_weights(responses, y, weight)
             return
@@ -182,9 +183,9 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         responses = np.stack([member.respond(table) for member in self._members])
         self._update_weights(responses, index, np.ones(len(index)) if weight is None else weight)
         if not self._as_fitted().prefit:
-            batch = _one_by_one(MemberData(table, index.astype(np.float64), self.classes_, weight))
+            batch = _expand_copies(MemberData(table, index.astype(np.float64), self.classes_, weight))
             self._members = [
-                _taught(member, deepcopy(member.models[0]), batch) if _is_online(member.models[0]) else member
+                _train_on_batch(member, deepcopy(member.models[0]), batch) if _is_online(member.models[0]) else member
                 for member in self._members
             ]
         return self
@@ -204,7 +205,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         else:
             online = [spec for spec in specs if _is_online(spec.estimator)]
             whole, _ = self._fit_level([spec for spec in specs if spec not in online], data, [])
-            batch = _one_by_one(data)
+            batch = _expand_copies(data)
             started = [_start_online(spec, batch) for spec in online]
             by_name = {member.name: member for member in whole + started}
             members = [by_name[spec.name] for spec in specs]
@@ -221,12 +222,14 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return joined_labels(parts) if parts else None
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Any:
+        """Return the weights unchanged in `partial_fit`; otherwise as the base class counts them."""
         # The mean weight of a stream is unknown, so `partial_fit` uses weights unchanged, even in its first batch.
         return weight if hasattr(self, "_declared_classes") else super()._weights_to_count(weight, is_fit=is_fit)
 
     # Online --------------------------------------------------
 
     def _start_weights(self, n_members: int) -> None:
+        """Set equal weights and zero mistakes before the first batch."""
         self._log_weights = np.zeros(n_members)
         self.member_mistakes_ = np.zeros(n_members)
         self.n_mistakes_ = self.n_seen_ = 0.0
@@ -234,10 +237,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         self._set_weights(np.full(n_members, 1.0 / n_members))
 
     def _set_weights(self, weights: Array) -> None:
+        """Set the members' weights and their logarithms."""
         self.weights_, self._log_weights = weights, log(weights)
 
     def _update_weights(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
-        """Update over the rows; the weights before each row follow from the losses before it.
+        """Update the members' weights row by row; each row's prediction uses the weights before it.
 
         Responses are (n_members, n_rows, n_classes): 1 for the class that a member votes for, or probabilities.
         """
@@ -251,7 +255,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             self._update_by(responses[:, part], y[part], weight[part])
 
     def _update_by(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
-        """Update over a block of rows, of which several copies are held in memory."""
+        """Update the members' weights by the rows of one block, whose size bounds the memory of temporary copies."""
         fitted = self._as_fitted()  # the bound assumes one beta for all rows
         losses = 1.0 - responses[:, np.arange(len(y)), y]
         lost = losses * weight
@@ -299,11 +303,11 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
 
 def _is_online(model: Any) -> bool:
-    """Return True if a member supports `partial_fit`; a frozen one would train the model that it wraps."""
+    """Return True if a member supports `partial_fit` and is not frozen, because that would train the wrapped model."""
     return hasattr(model, "partial_fit") and not isinstance(model, FrozenEstimator)
 
 
-def _one_by_one(data: MemberData) -> MemberData:
+def _expand_copies(data: MemberData) -> MemberData:
     """Return the training rows with integer weights expanded to copies and rows of zero weight removed."""
     weight = data.sample_weight
     if weight is None:
@@ -319,13 +323,13 @@ def _start_online(spec: MemberSpec, data: MemberData) -> FittedMember:
     """Return a member trained on its first batch by `partial_fit`, with all classes declared."""
     assert data.classes is not None
     model = clone(spec.estimator)
-    uses_labels = knows_labels(model)
+    uses_labels = is_fitted_on_labels(model)
     classes = data.classes if uses_labels else np.arange(len(data.classes))
-    return _taught(spec.fitted([model], data.classes, uses_labels), model, data, classes=classes)
+    return _train_on_batch(spec.fitted([model], data.classes, uses_labels), model, data, classes=classes)
 
 
-def _taught(member: FittedMember, model: Any, data: MemberData, **options: Any) -> FittedMember:
-    """Return the member after training its model on another batch."""
+def _train_on_batch(member: FittedMember, model: Any, data: MemberData, **options: Any) -> FittedMember:
+    """Train the model on another batch by `partial_fit`, and return the member with this model."""
     if data.sample_weight is not None:
         if "sample_weight" not in signature(model.partial_fit).parameters:
             raise ValueError(

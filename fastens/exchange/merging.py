@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens.boosting.boosted_trees import BoostedTrees
-from fastens.boosting.folds import in_turns
+from fastens.boosting.folds import interleave_by_round
 from fastens.boosting.rounds import scaled_tree
 from fastens.engine.trees.trees import Tree, TreeEnsemble
 from fastens.exchange.foreign import HASHED
@@ -19,8 +19,8 @@ from fastens.forests.base_forest import BaseForest
 from fastens.forests.random_splits import IsolationForest
 from fastens.modelfile.saving import plain_parameter
 from fastens.table.columns.numbers import numbers_in
-from fastens.tree_model.saving import on_one_binning
-from fastens.tree_model.tree_model import obeyed
+from fastens.tree_model.saving import recode_to_common_binning
+from fastens.tree_model.tree_model import column_constraints
 
 # Parameters of boosted models on which predictions depend, in addition to trees and classes.
 _OF_LOSS = ("loss", "quantile")
@@ -103,7 +103,7 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
     encoder = first._encoder
     for model in fitted[1:]:
         encoder = encoder.joined(model._encoder.categories)
-    ensembles = on_one_binning(fitted, encoder)
+    ensembles = recode_to_common_binning(fitted, encoder)
     merged = _mean_of_ensembles(ensembles, shares) if isinstance(first, BoostedTrees) else _all_trees(ensembles)
     return _merged_estimator(first, merged, encoder)
 
@@ -151,7 +151,7 @@ def _check_mergeable(first: Any, model: Any, name: str) -> None:
     for what, (expected, other) in pairs.items():
         if expected != other:
             raise ValueError(f"{name} must have the same {what} as models[0], {expected!r}; got {other!r}.")
-    rules, others = obeyed(first), obeyed(model)
+    rules, others = column_constraints(first), column_constraints(model)
     if differing := [what for what in rules if rules[what] != others[what]]:
         what = differing[0]
         raise ValueError(
@@ -208,9 +208,9 @@ def _mean_of_ensembles(ensembles: list[TreeEnsemble], shares: NDArray[np.float64
     """Return an ensemble whose raw prediction is the weighted mean of the ensembles' raw predictions."""
     first, per_round = ensembles[0], ensembles[0].trees_per_round
     trees = [_scaled_trees(each, share) for each, share in zip(ensembles, shares.tolist(), strict=True)]
-    outputs = in_turns([each.tree_output.tolist() for each in ensembles], per_round)
+    outputs = interleave_by_round([each.tree_output.tolist() for each in ensembles], per_round)
     baseline = shares @ np.stack([each.baseline for each in ensembles])
-    return type(first).from_trees(in_turns(trees, per_round), outputs, baseline, first.binning)
+    return type(first).from_trees(interleave_by_round(trees, per_round), outputs, baseline, first.binning)
 
 
 def _scaled_trees(trees: TreeEnsemble, share: float) -> list[Tree]:

@@ -39,7 +39,7 @@ def check_seed(model: Any, arrays: Any) -> None:
 
 
 def draw_seed(random_state: Any) -> int:
-    """Return the seed of a fit."""
+    """Return the seed of a fit, an integer below 2**31, drawn from `random_state`."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
@@ -51,7 +51,10 @@ def growth_seed(random_state: Any) -> int:
 
 
 def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
-    """Raise ValueError if a warm start would have to drop trees or members; warn if it does not add any."""
+    """Raise ValueError if a warm start would have to drop trees or members; warn if it does not add any.
+
+    `n_kept` is the number of trees or members of the last fit, and `kind` is the word for them.
+    """
     if n_estimators < n_kept:
         raise ValueError(
             f"n_estimators must be at least {n_kept}, the number of {kind} of the last fit, with "
@@ -61,11 +64,11 @@ def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
         warn("Warm-start fitting without increasing n_estimators does not fit new trees.")
 
 
-def draw_alike(one: Any, other: Any) -> bool:
-    """Return True if two plans draw the same rows with equal probabilities; None means that all rows are used."""
-    if one is None or other is None or type(one) is not type(other):
-        return one is other
-    parts = ([getattr(each, of.name) for of in fields(one)] for each in (one, other))
+def draws_match(first: Any, second: Any) -> bool:
+    """Return True if two plans draw equal rows with equal probabilities; None is a plan that uses all rows."""
+    if first is None or second is None or type(first) is not type(second):
+        return first is second
+    parts = ([getattr(each, of.name) for of in fields(first)] for each in (first, second))
     return all(np.array_equal(*pair) for pair in zip(*parts, strict=True))
 
 
@@ -113,15 +116,15 @@ class Strata(NamedTuple):
         return any(isinstance(number, int | np.integer) for number in sizes)
 
     def draws(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of draws from each stratum; `sizes` holds the draws in proportion to the strata."""
+        """Return the number of draws from each stratum, given the numbers that are proportional to the strata."""
         if self.bootstrap == "stratified":
             return sizes
         if isinstance(self.bootstrap, dict):
             wanted = {k: n if isinstance(n, int | np.integer) else n * sizes[k] for k, n in self.bootstrap.items()}
             return np.array([max(1, round(wanted.get(k, size))) for k, size in enumerate(sizes.tolist())])
         ratio = 1.0 if isinstance(self.bootstrap, str) else float(self.bootstrap)
-        most = sizes.min() / ratio
-        return np.minimum(sizes, max(1, round(min(float(most), float(sizes.max())))))
+        max_draws = sizes.min() / ratio
+        return np.minimum(sizes, max(1, round(min(float(max_draws), float(sizes.max())))))
 
 
 def plan_draws(
@@ -131,7 +134,7 @@ def plan_draws(
     factors: Array | None = None,
     strata: Strata | None = None,
 ) -> Bootstrap:
-    """Plan how many rows are drawn, with probabilities proportional to weights times factors.
+    """Return the plan of the bags' draws, with probabilities proportional to weights times factors.
 
     By default, the number of draws is the sum of the weights if they are integers that sum to at most 2**53, and the
     number of rows otherwise. `max_samples` is a number of draws or a fraction of this default. With `strata`, the rows
@@ -154,12 +157,12 @@ def plan_draws(
 
 
 def n_drawn(max_samples: Any, n_rows: int) -> int:
-    """Convert a number of rows, or a fraction of `n_rows`, to a number of draws."""
+    """Return a number of draws from `max_samples`, which is this number or a fraction of `n_rows`."""
     is_count = isinstance(max_samples, int | np.integer)
-    return int(max_samples) if is_count else max(1, _share_of(n_rows, max_samples))
+    return int(max_samples) if is_count else max(1, _floor_share(n_rows, max_samples))
 
 
-def _share_of(total: float, share: float) -> int:
+def _floor_share(total: float, share: float) -> int:
     """Return a fraction of an integer, rounded down; 0.29 of 100 is 29 although the product is slightly smaller."""
     product = share * total
     nearest = round(product)
@@ -167,10 +170,11 @@ def _share_of(total: float, share: float) -> int:
 
 
 def _n_draws(max_samples: Any, total: float) -> float:
+    """Return the number of draws in a bag, from a number, a fraction of `total`, or None for `total`."""
     if max_samples is None:
         return total
     is_count = isinstance(max_samples, int | np.integer)
-    n_draws = float(max_samples) if is_count else max(1.0, float(_share_of(total, max_samples)))
+    n_draws = float(max_samples) if is_count else max(1.0, float(_floor_share(total, max_samples)))
     if n_draws > MAX_COPIES:
         raise ValueError(f"max_samples must give at most 2**53 draws; got {max_samples}.")
     return n_draws
@@ -193,7 +197,7 @@ class Bags:
         return self.draws.counts(stream_seeds(self.seed, first, last, DRAWING), n_threads)
 
     def features(self, tree: int) -> NDArray[np.int32] | None:
-        """Return the features that a tree may use in ascending order, or None for all features."""
+        """Return the indices of the features that a tree may use in ascending order, or None for all features."""
         if self.features_per_tree == self.n_features and not self.with_replacement:
             return None
         seed = int(stream_seeds(self.seed, tree, tree + 1, CHOOSING)[0])
@@ -205,14 +209,14 @@ class Bags:
         return np.unique(chosen).astype(np.int32)
 
 
-class OwnRows(NamedTuple):
+class LocalRows(NamedTuple):
     """Range of one rank's rows among the rows of all ranks, and their total number."""
 
     rows: slice
     n_all: int
 
     @classmethod
-    def of(cls, comm: Comm, n_rows: int) -> OwnRows | None:
+    def of(cls, comm: Comm, n_rows: int) -> LocalRows | None:
         """Return the range of this rank's `n_rows` rows, or None if there is only one rank."""
         if comm.size == 1:
             return None
@@ -220,7 +224,7 @@ class OwnRows(NamedTuple):
         return cls(slice(first, first + n_rows), n_all)
 
     def sample(self, sample: TreeSample) -> TreeSample:
-        """Return this rank's rows of a sample, with the totals over all ranks."""
+        """Return this rank's part of a sample of all ranks' rows, with the totals over all ranks."""
         weight = sample.weight
         if weight is None:
             return sample._replace(totals=Totals(self.n_all, float(self.n_all), unit=1.0))
@@ -231,11 +235,11 @@ class Samples(Sequence[TreeSample]):
     """Samples that trees `first` to `last` - 1 are grown on, each of which is drawn when it is accessed.
 
     `weight` holds the weights of all rows. If rows are drawn, it is None or a function from counts to weights. If
-    `rank_rows` is not None, samples are restricted to the rows of one rank.
+    `local` is not None, samples are restricted to the rows of one rank.
     """
 
-    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int, rank_rows: OwnRows | None = None) -> None:
-        self._bags, self._weight, self._first, self._rank_rows = bags, weight, first, rank_rows
+    def __init__(self, bags: Bags, weight: Weighting, first: int, last: int, local: LocalRows | None = None) -> None:
+        self._bags, self._weight, self._first, self._rank_rows = bags, weight, first, local
         self._seeds = stream_seeds(bags.seed, first, last, GROWING).tolist()
         self._draws = stream_seeds(bags.seed, first, last, DRAWING)
 
@@ -269,21 +273,24 @@ NOT_ALIKE = "The bags are not available, because a warm start used other rows or
 
 
 def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
-    """Return the rows of each bag, repeated as often as drawn; `rows` are positions of rows with a weight in `fit`."""
+    """Return the row indices of each bag, repeated as often as drawn, among all rows passed to `fit`.
+
+    `rows` are the indices in `fit` of the rows with a positive weight, which the bags are drawn from.
+    """
     if bags.draws is None:
         return rows_drawn([np.ones(len(rows), dtype=np.uint8)] * n_members, rows)
     return rows_drawn((bags.counts(member, member + 1)[0] for member in range(n_members)), rows)
 
 
 def rows_drawn(counts: Iterable[NDArray[Any]], rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
-    """Return the rows of each member, repeated as often as they were drawn for it."""
+    """Return each member's indices `rows`, repeated as often as its array in `counts` says."""
     check_count("estimators_samples_", "rows", int(rows.max(initial=-1)) + 1, advice="Train on a sample of them.")
     why = "estimators_samples_ lists a row as often as it was drawn"
     return [repeated(rows, of_rows, why).astype(np.int32) for of_rows in counts]
 
 
 def rows_of_bags(forest: Any, data: AllRows, draws: Bootstrap | None, rows: Any) -> NDArray[np.intp] | None:
-    """Return the rows with a weight, or an empty array if a warm start draws its bags differently than the last fit.
+    """Return the indices of the rows with a weight, or an empty array if a warm start draws its bags differently.
 
     Parameters
     ----------
@@ -296,7 +303,7 @@ def rows_of_bags(forest: Any, data: AllRows, draws: Bootstrap | None, rows: Any)
     """
     as_many = draws is not None or data.n_rows == forest._ensemble.n_samples[0]
     same_rows = rows is data.rows or (rows is not None and data.rows is not None and np.array_equal(rows, data.rows))
-    if as_many and same_rows and draw_alike(draws, forest._bootstrap):
+    if as_many and same_rows and draws_match(draws, forest._bootstrap):
         return data.rows
     if draws is not None:
         check_no_bags_needed(forest)

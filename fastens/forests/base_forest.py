@@ -24,7 +24,7 @@ from fastens.engine.trees.trees import MeasuredTree, Tree, TreeEnsemble, TreeSto
 from fastens.forests.bags import (
     NOT_ALIKE,
     Bags,
-    OwnRows,
+    LocalRows,
     Reweight,
     Samples,
     Strata,
@@ -109,16 +109,16 @@ class BaseForest(TreeParameters, TreeModel):
             self._averaging_kind.check(self)
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
-        everyone = data.of_all_ranks()
+        all_rows = data.of_all_ranks()
         with self._over(LOCAL):  # each rank has the targets of all ranks, so nothing needs to be reduced
-            return self._fit_bags(data, everyone, continues=continues)
+            return self._fit_bags(data, all_rows, continues=continues)
 
-    def _fit_bags(self, data: TrainingData, everyone: AllRows, *, continues: bool) -> BaseForest:
+    def _fit_bags(self, data: TrainingData, all_rows: AllRows, *, continues: bool) -> BaseForest:
         """Fit the trees, given this rank's rows and the targets of all ranks."""
         n_threads = resolve_n_jobs(self.n_jobs)
         before = (self._bootstrap, self._kept_rows) if continues else None
-        weight = self._plan_bags(data, everyone, n_threads)
-        self._kept_rows = everyone.rows if before is None else rows_of_bags(self, everyone, *before)
+        weight = self._plan_bags(data, all_rows, n_threads)
+        self._kept_rows = all_rows.rows if before is None else rows_of_bags(self, all_rows, *before)
         data = (self._learn_same_statistics if continues else self._learn_statistics)(data, self._seed)
         if continues:
             binning = self._ensemble.binning
@@ -130,20 +130,20 @@ class BaseForest(TreeParameters, TreeModel):
                 release(data.X, n_passes=2)  # one pass learns the bin edges, and another pass bins the rows
             max_bins = bins_of_features(self)
             binning, matrix = learn_and_bin(data.X, data.sample_weight, max_bins, kinds, n_threads, data.comm)
-        averager = self._make_averager(everyone, matrix, continues=continues)
+        averager = self._make_averager(all_rows, matrix, continues=continues)
         store = TreeStore(binning, self._n_outputs(), self.n_estimators)
         if continues:
             store.keep(self._ensemble)
         first = store.n_trees
-        self._grow(store, (data, everyone), matrix, weight, averager)
+        self._grow(store, (data, all_rows), matrix, weight, averager)
         self._ensemble = store.ensemble()
         self._send_unseen()
         self._keep_statistics(averager, first)
-        self._out_of_bag = OutOfBag.measure(self, matrix, everyone.with_targets()) if self.oob_score else None
+        self._out_of_bag = OutOfBag.measure(self, matrix, all_rows.with_targets()) if self.oob_score else None
         for name in ("_leaf_rows", "_leaf_values"):
             self.__dict__.pop(name, None)
         if getattr(self, "keep_leaves", False):
-            self._keep_leaf_rows(data, everyone)
+            self._keep_leaf_rows(data, all_rows)
         return self
 
     def _continues(self) -> bool:
@@ -156,6 +156,7 @@ class BaseForest(TreeParameters, TreeModel):
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Learn the columns and targets of a new forest, draw its seed, and return this rank's rows."""
         self.__dict__.pop("_ensemble", None)
         self._out_of_bag = None
         data = self._start_fit(X, y, sample_weight)
@@ -163,33 +164,38 @@ class BaseForest(TreeParameters, TreeModel):
         self._seed: int = data.comm.allgather(draw_seed(self.random_state))[0]
         return data
 
-    def _plan_bags(self, data: TrainingData, everyone: AllRows, n_threads: int) -> Weighting:
-        """Plan the bags; return the row weights, or with bootstrap a function from counts to weights, if any."""
+    def _plan_bags(self, data: TrainingData, all_rows: AllRows, n_threads: int) -> Weighting:
+        """Plan the bags, and return the row weights or a function from a bag's counts to weights.
+
+        The result is None if all weights are 1, or if the counts of draws are the weights.
+        """
         self._bootstrap: Bootstrap | None = None
-        weight, (factors, reweighting) = everyone.sample_weight, self._class_weighting(everyone)
+        weight, (factors, reweighting) = all_rows.sample_weight, self._class_weighting(all_rows)
         if not self.bootstrap:
             return multiplied(weight, factors)
         [hashes] = gathered(data.comm, [content_hashes(data.X, data.y, n_threads)])
         if self.oob_score:
             is_here = data.comm.size == 1
-            warn_of_duplicates(hashes, data.X if is_here else None, everyone.y)
+            warn_of_duplicates(hashes, data.X if is_here else None, all_rows.y)
         classes = getattr(self, "classes_", None)
-        strata = None if classes is None else Strata.of(self.bootstrap, everyone.y, classes)
+        strata = None if classes is None else Strata.of(self.bootstrap, all_rows.y, classes)
         self._bootstrap = plan_draws(self.max_samples, hashes, weight, factors, strata)
         return reweighting
 
-    def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
-        """Store the training targets of each leaf."""
+    def _keep_leaf_rows(self, data: TrainingData, all_rows: AllRows) -> None:
+        """Store the training targets of each leaf, for quantiles."""
         raise NotImplementedError
 
     def _class_weighting(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
-        """Return the factors of the rows' weights that follow from their classes, or a function for each bag."""
+        """Return each row's weight factor by its class and None, or None and a function from counts to weights."""
         return (None, None) if getattr(self, "class_weight", None) is None else self._weigh_classes(data)
 
     def _weigh_classes(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
+        """Return the class factors of the rows' weights, or a function that weighs the rows of each bag."""
         raise NotImplementedError
 
     def _bags(self) -> Bags:
+        """Return the bags of all trees, whose rows and features are drawn from the seed when they are needed."""
         n, fitted = len(self._column_of), self._as_fitted()
         return Bags(self._seed, self._bootstrap, n, count_of(fitted.max_features_per_tree, n), column_chances(fitted))
 
@@ -202,11 +208,11 @@ class BaseForest(TreeParameters, TreeModel):
         averager: TreeAverager | None,
     ) -> None:
         """Grow trees and add them to the store; `data` holds this rank's rows and the rows of all ranks."""
-        here, everyone = data
-        n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), everyone.n_rows, self._bags()
+        here, all_rows = data
+        n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), all_rows.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
         rules = forest_parameters(self, n_rows, Samples(bags, weight, 0, 1).total_weight(n_rows), in_random_order=True)
-        target, local_rows = self._targets.to_grow(here.y, here.comm), OwnRows.of(here.comm, len(here.y))
+        target, local_rows = self._targets.growth_target(here.y, here.comm), LocalRows.of(here.comm, len(here.y))
         grower = ForestGrower(matrix, target, rules, n_threads, X=here.X, kind=kind)
         samples = Samples(bags, weight, store.n_trees, self.n_estimators, local_rows)
         finish: Callable[[int, Tree], Tree] = lambda number, tree: tree  # noqa: E731
@@ -215,7 +221,7 @@ class BaseForest(TreeParameters, TreeModel):
 
         def take(number: int, tree: Tree) -> None:
             tree = finish(number, prune(tree, self.ccp_alpha))
-            store.add(number, replace(tree, value=self._targets.of_leaves(tree.value)))
+            store.add(number, replace(tree, value=self._targets.leaf_values(tree.value)))
 
         grower.grow_into(take, samples, store.n_trees)
 
@@ -229,13 +235,15 @@ class BaseForest(TreeParameters, TreeModel):
     def _compares_weights(self) -> bool:  # type: ignore[override]
         return self._is_averaged and not self.bootstrap  # drawn rows count as one row each, whatever their weights
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the individual trees, which have no out-of-bag rows to average by."""
         # A single tree has no out-of-bag rows.
         is_same = self._is_averaged and self._options("averaging").evidence != OUT_OF_BAG
         averaging = POSTERIOR if isinstance(self.averaging, str) else self.averaging
-        return super()._of_members() | {"averaging": averaging if is_same else None}
+        return super()._member_parameters() | {"averaging": averaging if is_same else None}
 
     def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
+        """Return the averager of the new trees over their prunings, or None if the forest does not average."""
         if continues:
             self._averaging_kind.check_same(self, self._averaging)
         else:
@@ -243,8 +251,9 @@ class BaseForest(TreeParameters, TreeModel):
         return None if self._averaging is None else self._averaging.averager(self, data, matrix)
 
     def _keep_statistics(self, averager: TreeAverager | None, first: int) -> None:
+        """Store the leaf statistics of the trees from index `first` on, if the forest is averaged."""
         if averager is not None and self._averaging is not None:
-            self._averaging = self._averaging.with_more(averager.statistics(first, self._ensemble.n_trees))
+            self._averaging = self._averaging.with_appended(averager.statistics(first, self._ensemble.n_trees))
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
         """Return how often each training row was drawn for a tree.
@@ -289,6 +298,7 @@ class BaseForest(TreeParameters, TreeModel):
         return mean_importances(self._ensemble, self._column_of, self.n_features_in_)
 
     def _part_importances(self) -> Array:
+        """Return the mean decrease in impurity of each of `feature_parts_`, normalised to sum to 1."""
         n_parts = len(self._column_of)
         return mean_importances(self._ensemble, np.arange(n_parts), n_parts)
 
@@ -328,14 +338,14 @@ class BaseForest(TreeParameters, TreeModel):
         return self.estimators_[index]
 
     def _each_tree(self, X: Any, trees: TreeEnsemble | None = None) -> Iterator[NDArray[np.floating]]:
-        """Return an iterator over the leaf values of each tree, or of `trees` that differ in values only."""
+        """Yield the leaf values of the rows, (n_rows, n_values), for each tree of the forest or of `trees`."""
         leaves, trees = self._leaves(X), trees or self._ensemble
         return (trees.value[first + leaves[:, tree]] for tree, first in enumerate(trees.node_offsets[:-1].tolist()))
 
     def predict_all(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the predictions of each tree in turn."""
         each, targets = self._each_tree(X), self._targets
-        return (targets.decoded(targets.answers(values)) for values in each)
+        return (targets.decode(targets.predictions(values)) for values in each)
 
     def decision_path(self, X: ArrayLike) -> tuple[csr_matrix, NDArray[np.int64]]:
         """Return the nodes that each row visits.
@@ -431,7 +441,7 @@ class BaseForest(TreeParameters, TreeModel):
 
     # Out of bag --------------------------------------------------
 
-    def _measured(self) -> OutOfBag:
+    def _oob_results(self) -> OutOfBag:
         """Return the out-of-bag results; raise AttributeError if the model was fitted without `oob_score=True`."""
         self._check_fitted()
         if self._out_of_bag is None:
@@ -441,17 +451,17 @@ class BaseForest(TreeParameters, TreeModel):
     @property
     def oob_score_(self) -> float:
         """Score of the out-of-bag predictions. Requires `oob_score`."""
-        return self._measured().score
+        return self._oob_results().score
 
     @property
     def oob_scores_(self) -> Array:
         """Out-of-bag score of each tree, (n_estimators,); NaN if its bag has all rows. Requires `oob_score`."""
-        return self._measured().tree_scores
+        return self._oob_results().tree_scores
 
     @property
     def oob_error_curve_(self) -> Array:
         """Out-of-bag error rate, or mean squared error, after each tree, (n_estimators,). Requires `oob_score`."""
-        return self._measured().error_curve
+        return self._oob_results().error_curve
 
     def oob_permutation_importance(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Bunch:
         """Return the increase of each tree's out-of-bag error when the values of a feature are permuted.
@@ -508,6 +518,7 @@ class BaseForest(TreeParameters, TreeModel):
         return self
 
     def _posteriors(self) -> Iterator[Prunings]:
+        """Yield the posterior over the prunings of each tree; raise AttributeError without averaging."""
         self._check_fitted()
         if self._averaging is None:
             raise AttributeError("averaging must be set in fit for a posterior of prunings; it was None")
@@ -529,13 +540,16 @@ class BaseForest(TreeParameters, TreeModel):
     # Saving --------------------------------------------------
 
     def _n_outputs(self) -> int:
+        """Return the number of values of a leaf."""
         return self._targets.n_values
 
     def _bag_arrays(self) -> Arrays:
+        """Return the plan of draws, the averaging and the out-of-bag results as arrays to save."""
         parts = (self._bootstrap, self._averaging, self._out_of_bag)
         return {name: array for part in parts if part is not None for name, array in part.to_arrays().items()}
 
     def _restore_bags(self, arrays: Arrays) -> None:
+        """Set the plan of draws, the averaging and the out-of-bag results from saved arrays."""
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)

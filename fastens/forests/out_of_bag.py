@@ -35,7 +35,7 @@ _AT_ONCE = 64
 
 
 def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Array]:
-    """Return the standard deviation over trees for each part of the predictions, by Welford's algorithm (1962)."""
+    """Return the standard deviation over trees of each array in `predictions`, by Welford's algorithm (1962)."""
     first = next(predictions)
     means, squares = [part.astype(np.float64) for part in first], [np.zeros(part.shape) for part in first]
     n = 1
@@ -70,7 +70,10 @@ def jackknife_variances(
 
 
 def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_draws: float) -> Array:
-    """Return the variances from predictions, (n_trees, n_samples, n_outputs), and draws, (n_trees, n_rows)."""
+    """Return the jackknife variances, (n_samples, n_outputs), of predictions (n_trees, n_samples, n_outputs).
+
+    `drawn` holds how often each tree drew each training row, (n_trees, n_rows).
+    """
     n_trees, n_samples, n_outputs = predicted.shape
     columns = predicted.reshape(n_trees, -1)
     column_variances = np.empty(columns.shape[1])
@@ -85,7 +88,7 @@ def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_dr
 
 
 def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
-    """Return the sum over the training rows of the squared covariance of their draws with the predictions."""
+    """Return the sum over training rows of squared covariances over trees, of the draws with each prediction."""
     n_trees, n_predicted = predicted.shape
     total = np.zeros(n_predicted)
     step = max(1, _BLOCK_VALUES // max(n_predicted, n_trees))
@@ -97,7 +100,10 @@ def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
 
 
 def proximities(forest: Any, X: ArrayLike, others: ArrayLike | None, n_neighbors: int | None) -> csr_matrix:
-    """Return the fraction of a forest's trees in which two rows fall into the same leaf."""
+    """Return the fraction of trees in which rows of X and `others` share a leaf, (n_samples, n_others).
+
+    With `n_neighbors`, only the largest fractions of each row are kept.
+    """
     leaf = np.ascontiguousarray(forest._leaves(X))
     with rows_of("others"):
         other_leaf = leaf if others is None else np.ascontiguousarray(forest._leaves(others))
@@ -136,7 +142,7 @@ class TargetQuantiles:
     def learn(
         cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
     ) -> TargetQuantiles:
-        """Learn from the trees' predictions, (n_rows, n_trees), which are NaN if the row is in the tree's bag."""
+        """Return the quantiles learned from trees' predictions, (n_rows, n_trees), which are NaN in the tree's bag."""
         mean, spread = _mean_and_spread(values)
         floor = weighted_quantile(spread, 0.5, weight) or 1.0
         scale = floor if has_one_spread else spread + floor
@@ -162,7 +168,7 @@ class TreeErrors:
     def learn(
         cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
     ) -> TreeErrors | None:
-        """Learn from the trees' predictions, which are NaN if the row is in the bag; return None without rows."""
+        """Return the errors learned from trees' predictions, (n_rows, n_trees), NaN in bags; None without rows."""
         if not len(y):
             return None
         quantiles = TargetQuantiles.learn(values, y, weight, has_one_spread=has_one_spread)
@@ -188,7 +194,7 @@ class TreeErrors:
 
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> TreeErrors:
-        """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
+        """Return the errors from the arrays of `to_arrays`; raise ValueError if the arrays are malformed."""
         floor, errors = float(arrays[f"{prefix}floor"]), HeldOut.from_arrays(f"{prefix}errors.", arrays)
         if errors.values.shape[1] != len(LEVELS) or not floor > 0:
             raise ValueError("the out-of-bag errors are malformed")
@@ -212,6 +218,7 @@ def quantiles_of_trees(values: NDArray[np.floating], levels: Sequence[float] | A
 
 
 def _mean_and_spread(values: NDArray[np.floating]) -> tuple[Array, Array]:
+    """Return the mean and the standard deviation of each row's values, both (n_rows,), ignoring NaN."""
     return np.nanmean(values, axis=1, dtype=np.float64), np.nanstd(values, axis=1, dtype=np.float64)
 
 
@@ -238,14 +245,14 @@ class OutOfBag:
 
     @classmethod
     def measure(cls, forest: Any, matrix: AnyMatrix, data: TrainingData) -> OutOfBag:
-        """Predict every training row by the trees whose bags do not contain it."""
+        """Return the out-of-bag predictions, errors and scores of a forest that has just been grown."""
         sums, n_trees, errors, scores = _sum_left_out(forest, matrix, data)
         has_prediction = n_trees > 0
         if not has_prediction.all():
             warn(IN_ALL_BAGS if has_prediction.any() else NEVER_OUT)
         mean = np.divide(sums, n_trees[:, None], out=np.full_like(sums, np.nan), where=has_prediction[:, None])
-        of_known = _taken(data, has_prediction)
-        score = _score(forest, mean[has_prediction], of_known) if has_prediction.any() else np.nan
+        of_known = _select_rows(data, has_prediction)
+        score = _oob_score(forest, mean[has_prediction], of_known) if has_prediction.any() else np.nan
         conformity = None
         if data.y.ndim == 1 and has_prediction.any():
             conformity = forest._conformity(matrix, mean, data.y, has_prediction, of_known.sample_weight)
@@ -265,7 +272,7 @@ class OutOfBag:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_outputs: int) -> OutOfBag | None:
-        """Restore the state from `to_arrays`; return None if there are no out-of-bag results."""
+        """Return the results from the arrays of `to_arrays`, or None if there are none."""
         if _PREFIX + "mean" not in arrays:
             return None
         mean, score, scores, errors = (arrays[_PREFIX + name] for name in ("mean", "score", "scores", "errors"))
@@ -287,7 +294,7 @@ class OutOfBag:
 
 
 def _sum_left_out(forest: Any, matrix: AnyMatrix, data: TrainingData) -> tuple[Array, NDArray[np.int32], Array, Array]:
-    """Return out-of-bag sums of leaf values, their numbers of trees, the error curve and the score of each tree.
+    """Return out-of-bag sums of leaf values, their numbers of trees, the error curve and each tree's score.
 
     `data` holds the targets of all ranks, and the matrix holds the rows of this rank.
     """
@@ -308,20 +315,21 @@ def _sum_left_out(forest: Any, matrix: AnyMatrix, data: TrainingData) -> tuple[A
         n_trees += left_out
         rows = np.flatnonzero(left_out)
         if len(rows):
-            scores[t] = _score(forest, predicted[rows], _taken(data, left_out))
-        losses[rows] = weight[rows] * targets.losses(targets.answers(sums[rows] / n_trees[rows, None]), y[rows])
+            scores[t] = _oob_score(forest, predicted[rows], _select_rows(data, left_out))
+        losses[rows] = weight[rows] * targets.losses(targets.predictions(sums[rows] / n_trees[rows, None]), y[rows])
         total = weight[n_trees > 0].sum()
         errors[t] = losses.sum() / total if total > 0 else np.nan
     return sums, n_trees, errors, scores
 
 
-def _score(forest: Any, mean: Array, data: TrainingData) -> float:
+def _oob_score(forest: Any, mean: Array, data: TrainingData) -> float:
+    """Return the score of mean leaf values, (n_rows, n_values), by a callable `oob_score`, accuracy or R2."""
     targets = forest._targets
-    answers, y = targets.answers(mean), data.y.reshape(len(data.y), -1)
+    predictions, y = targets.predictions(mean), data.y.reshape(len(data.y), -1)
     if callable(forest.oob_score):
-        return forest.oob_score(targets.decoded(y), targets.decoded(answers))
+        return forest.oob_score(targets.decode(y), targets.decode(predictions))
     weight = np.ones(len(y)) if data.sample_weight is None else data.sample_weight
-    return 1.0 - float(np.average(targets.score_loss(y, weight)(answers, y), weights=weight))
+    return 1.0 - float(np.average(targets.score_loss(y, weight)(predictions, y), weights=weight))
 
 
 def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Bunch:
@@ -346,19 +354,20 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
 
 
 def _permuted_losses(forest: Any, t: int, losses: PermutedLosses, data: TrainingData) -> Array:
-    """Return the increase of the mean out-of-bag loss of tree t for each permuted feature."""
+    """Return the increase of tree t's mean out-of-bag loss when each feature is permuted, (n_features,)."""
     rows = np.flatnonzero(forest.in_bag(t) == 0).astype(np.uint32)
     if len(rows) == 0:
         return np.full(forest.n_features_in_, np.nan)
     shuffle = random_stream(int(stream_seeds(forest._seed, t, t + 1, PERMUTING)[0]), 0)
     offsets, y = forest._ensemble.node_offsets, data.y.reshape(len(data.y), -1)
-    answers = forest._targets.answers(forest._ensemble.value[offsets[t] : offsets[t + 1]]).astype(np.float64)
+    predictions = forest._targets.predictions(forest._ensemble.value[offsets[t] : offsets[t + 1]]).astype(np.float64)
     weight = data.sample_weight
     pairs = np.stack([rows, shuffle.permutation(rows)])
-    growth = losses.of_tree(t, pairs, weight, y, answers, is_class=hasattr(forest, "classes_"))
+    growth = losses.of_tree(t, pairs, weight, y, predictions, is_class=hasattr(forest, "classes_"))
     return growth / (len(rows) if weight is None else weight[rows].sum())
 
 
-def _taken(data: TrainingData, chosen: NDArray[np.bool_]) -> TrainingData:
+def _select_rows(data: TrainingData, chosen: NDArray[np.bool_]) -> TrainingData:
+    """Return the targets and weights of the rows in a mask, without a table."""
     weight = None if data.sample_weight is None else data.sample_weight[chosen]
     return TrainingData(None, data.y[chosen], weight)

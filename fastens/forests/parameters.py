@@ -137,7 +137,7 @@ class TreeParameters:
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
 
-def takes_equals_at_random(tree: Any) -> bool:
+def breaks_ties_at_random(tree: Any) -> bool:
     """Return True if a single tree breaks ties between equal splits at random.
 
     This is the case with random thresholds, and if both `random_state` and `max_features` are set.
@@ -159,8 +159,8 @@ def forest_parameters(model: Any, n_rows: int, total_weight: float, *, in_random
         criterion=criterion_of(model),
         max_depth=model.max_depth,
         max_leaf_nodes=model.max_leaf_nodes,
-        min_samples_split=max(2, n_of_rows(model.min_samples_split, n_rows)),
-        min_samples_leaf=n_of_rows(model.min_samples_leaf, n_rows),
+        min_samples_split=max(2, row_count(model.min_samples_split, n_rows)),
+        min_samples_leaf=row_count(model.min_samples_leaf, n_rows),
         min_weight_leaf=model.min_weight_fraction_leaf * total_weight,
         min_impurity_decrease=model.min_impurity_decrease,
         features_per_split=len(model._column_of) if drawn is None and in_random_order else drawn,
@@ -172,7 +172,7 @@ def forest_parameters(model: Any, n_rows: int, total_weight: float, *, in_random
 
 
 def criterion_of(model: Any) -> str:
-    """Return the split criterion; warn about the deprecated name "friedman_mse"."""
+    """Return the model's split criterion; warn about the deprecated name "friedman_mse"."""
     if model.criterion != _FRIEDMAN:
         return model.criterion
     warn(
@@ -190,13 +190,13 @@ def features_per_split(model: Any) -> int | None:
     return None if count == n_features else count
 
 
-def n_of_rows(wanted: Any, n_rows: int) -> int:
-    """Convert a number of rows, or a fraction of `n_rows`, to a number of rows."""
-    return int(wanted) if isinstance(wanted, numbers.Integral) else max(1, math.ceil(wanted * n_rows))
+def row_count(number: Any, n_rows: int) -> int:
+    """Return a number of rows, from this number or from a fraction of `n_rows`, rounded up."""
+    return int(number) if isinstance(number, numbers.Integral) else max(1, math.ceil(number * n_rows))
 
 
 def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
-    """Raise ValueError for parameters that require bootstrap sampling."""
+    """Raise ValueError for parameters that require bootstrap sampling if `bootstrap` is False."""
     if bootstrap:
         return
     if max_samples is not None:
@@ -205,9 +205,12 @@ def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
         raise ValueError("oob_score must be False without bootstrap, because every tree uses all rows; got True.")
 
 
-def check_same_drawing(bootstrap: Any, of_last_fit: Any) -> None:
-    """Raise ValueError if a warm start would mix trees grown with and without bootstrap sampling."""
-    if bool(bootstrap) != (of_last_fit is not None):
+def check_same_drawing(bootstrap: Any, last_draws: Any) -> None:
+    """Raise ValueError if a warm start would mix trees grown with and without bootstrap sampling.
+
+    `last_draws` is the plan of draws of the last fit, or None without bootstrap.
+    """
+    if bool(bootstrap) != (last_draws is not None):
         raise ValueError(
             f"bootstrap must be the same as in the last fit, {not bootstrap}, with warm_start=True; got {bootstrap}."
         )
@@ -219,34 +222,19 @@ Array = NDArray[np.float64]
 def node_impurities(
     tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array | None, criterion: str
 ) -> Array:
-    """Return the impurity of each node, the mean over the targets, (n_nodes,).
-
-    Parameters
-    ----------
-    tree : TreeEnsemble
-        One tree.
-    leaf : integer array of shape (n_rows,)
-        The leaf that each training row falls into.
-    y : float64 array of shape (n_rows, n_targets)
-        Targets.
-    weight : float64 array of shape (n_rows,) or None
-        Weights of the rows. If None, all weights are 1.
-    criterion : {"squared_error", "absolute_error", "poisson"}
-        Respectively, the mean squared difference from the mean, the mean absolute difference from the node's value (a
-        median), and the mean of y * log(y / mean).
-    """
+    """Return the impurity of each node, (n_nodes,), averaged over targets; `leaf` is each row's leaf index."""
     weight = np.ones(len(y)) if weight is None else weight
     of_targets = (
-        _about_values(tree, leaf, target, weight, tree.value[:, target_index].astype(np.float64))
+        _absolute_impurities(tree, leaf, target, weight, tree.value[:, target_index].astype(np.float64))
         if criterion == "absolute_error"
-        else _about_means(tree, leaf, target, weight, criterion == "poisson")
+        else _mean_impurities(tree, leaf, target, weight, criterion == "poisson")
         for target_index, target in enumerate(y.T)
     )
     return np.mean(list(of_targets), axis=0)
 
 
-def _about_values(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, value: Array) -> Array:
-    """Return the mean absolute difference from each node's value, adding each row to all ancestors of its leaf."""
+def _absolute_impurities(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, value: Array) -> Array:
+    """Return each node's mean absolute difference from its value, (n_nodes,); `leaf` is each row's leaf index."""
     parent, n_nodes = parents(tree), len(value)
     node = leaf.astype(np.intp)
     loss, total = np.zeros((2, n_nodes))
@@ -259,8 +247,8 @@ def _about_values(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weigh
     return loss / total
 
 
-def _about_means(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, is_poisson: bool) -> Array:
-    """Return the impurity of each node about its mean, computed bottom-up.
+def _mean_impurities(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, is_poisson: bool) -> Array:
+    """Return each node's impurity about its mean target, (n_nodes,), from squared errors or Poisson deviances.
 
     The loss of a node is the sum of its children's losses about their own means, plus the loss of these means about the
     node's mean.
@@ -280,7 +268,7 @@ def _about_means(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight
 
 
 def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
-    """Return the inner nodes of each depth, starting at the root."""
+    """Return the indices of the inner nodes of each depth, starting with the root."""
     levels: list[NDArray[np.integer]] = []
     nodes: NDArray[np.integer] = np.zeros(1, dtype=np.intp)
     while len(inner := nodes[tree.left_child[nodes] > 0]):
@@ -291,16 +279,17 @@ def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
 
 
 def _loss(y: Array, mean: Array, is_poisson: bool) -> Array:
+    """Return each row's squared error, or its part of the Poisson deviance."""
     return xlogy(y, np.divide(y, mean, out=np.ones_like(mean), where=mean > 0)) if is_poisson else (y - mean) ** 2
 
 
-def gain_shares(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int, least: float | None = None) -> Array:
-    """Return the fraction of each feature in the gain of each tree, (n_trees, n_features).
+def gain_shares(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int, floor: float | None = None) -> Array:
+    """Return each feature's fraction of the total gain of each tree, (n_trees, n_features).
 
-    If `least` is not None, splits with a lower gain count as if they had this gain.
+    If `floor` is not None, splits with a lower gain count as if they had this gain.
     """
     tree, inner = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets)), trees.feature >= 0
-    gain = trees.gain[inner] if least is None else np.maximum(trees.gain[inner], least)
+    gain = trees.gain[inner] if floor is None else np.maximum(trees.gain[inner], floor)
     gains = np.zeros((trees.n_trees, n_features))
     np.add.at(gains, (tree[inner], column_of[trees.feature[inner]]), gain)
     total = gains.sum(axis=1, keepdims=True)

@@ -108,14 +108,14 @@ class Averaging:
         earlier._check_same_likelihood(forest)
 
     def _check_same_likelihood(self, forest: Any) -> None:
-        """Raise ValueError if the leaf statistics of new trees would differ in kind."""
+        """Raise ValueError if a warm start's criterion would make leaf statistics of another kind."""
 
     def leaf_prior(self, forest: Any) -> ClassPrior | NumberPrior | RatePrior:
-        """Return the prior of a leaf's distribution."""
+        """Return the prior of the distribution of the targets in a leaf."""
         raise NotImplementedError
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
-        """Return the factor that converts a tree's weights to numbers of rows."""
+        """Return the number of rows per unit of a tree's weights, which scales them to counts."""
         return 1.0
 
     def pruning_prior(self, forest: Any) -> PruningPrior:
@@ -128,7 +128,7 @@ class Averaging:
     # Fit --------------------------------------------------
 
     def averager(self, forest: Any, data: AllRows | TrainingData, matrix: AnyMatrix) -> TreeAverager:
-        """Return the averager of trees during growth."""
+        """Return the object that averages each tree over its prunings after growth."""
         prior = self.pruning_prior(forest)
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
         if uses_rest and matrix.comm.size > 1:
@@ -140,9 +140,9 @@ class Averaging:
     def finisher(
         self, forest: Any, averager: TreeAverager, data: TrainingData, samples: Samples, first: int
     ) -> Callable[[int, Tree], Tree]:
-        """Return a function that averages a grown tree, given its index; `samples` starts with tree `first`."""
+        """Return a function (tree index, grown tree) -> averaged tree; `samples` starts with tree `first`."""
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
-        weight_of_rest = _weigher_of_rows_left_out(forest, data) if uses_rest else lambda drawn: None
+        weight_of_rest = _left_out_weighting(forest, data) if uses_rest else lambda drawn: None
 
         def average(number: int, tree: Tree) -> Tree:
             drawn = samples[number - first].weight if averager.needs_rows else None
@@ -150,7 +150,7 @@ class Averaging:
 
         return average
 
-    def with_more(self, new: list[NDArray[Any]]) -> Averaging:
+    def with_appended(self, new: list[NDArray[Any]]) -> Averaging:
         """Return a copy with the leaf statistics of more trees appended."""
         old, more = self.leaf_statistics, copy(self)
         if new:
@@ -160,7 +160,7 @@ class Averaging:
     # Another prior --------------------------------------------------
 
     def reweight(self, forest: Any, prior: Mapping[str, Any]) -> None:
-        """Average the trees of a fitted forest under a prior with some options changed."""
+        """Average the trees of a fitted forest again, under a prior with the options in `prior` changed."""
         fitted = forest._as_fitted()
         fitted.averaging = forest.averaging = self.replaced(fitted, prior)
         forest._parameters_of_fit = {k: old for k, old in forest._parameters_of_fit.items() if k != "averaging"}
@@ -168,7 +168,7 @@ class Averaging:
         forest._out_of_bag = None
 
     def replaced(self, forest: Any, prior: Mapping[str, Any]) -> PosteriorAverage:
-        """Return a forest's options with some values changed; raise ValueError if they are invalid."""
+        """Return the forest's averaging options with the values in `prior`; raise ValueError if they are invalid."""
         if "evidence" in prior:
             raise ValueError(
                 "evidence must not be passed to reweight, because changing it requires the training rows; got "
@@ -209,12 +209,12 @@ class Averaging:
 
     @classmethod
     def from_arrays(cls, forest: Any, arrays: Mapping[str, np.ndarray]) -> Averaging | None:
-        """Restore the state from `to_arrays`; return None if the forest was not averaged."""
+        """Return the averaging from the arrays of `to_arrays`, or None if the forest was not averaged."""
         if _PREFIX + "n_thresholds" not in arrays:
             return None
         new = cls.__new__(cls)
         new.n_thresholds = arrays[_PREFIX + "n_thresholds"]
-        if not _are_numbers(new.n_thresholds, forest._ensemble.binning.n_features):
+        if not _are_non_negative(new.n_thresholds, forest._ensemble.binning.n_features):
             raise ValueError("the numbers of thresholds and the columns do not match")
         names = [name for name in (f"{_PREFIX}leaves.{i}" for i in range(2)) if name in arrays]
         new.leaf_statistics = [arrays[name] for name in names]
@@ -224,17 +224,17 @@ class Averaging:
         sound = all(part.shape == (n_rows, n_leaves) and np.isfinite(part).all() for part in new.leaf_statistics)
         if not new.leaf_statistics or not sound:
             raise ValueError("the leaves' statistics and the trees do not match")
-        if any((cls.weights_among(part) < 0).any() for part in new.leaf_statistics):
+        if any((cls.row_weights_in(part) < 0).any() for part in new.leaf_statistics):
             raise ValueError("the leaves' statistics are malformed")
         return new
 
     @staticmethod
-    def weights_among(statistics: NDArray[Any]) -> NDArray[Any]:
-        """Return the statistics that are weights of rows: the total weight, or the weight of each class."""
+    def row_weights_in(statistics: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows of the leaf statistics that hold weights: the total weight, or each class's."""
         return statistics[:1]
 
     def _restore(self, forest: Any, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore the state that is specific to classification or regression."""
+        """Set the state that is specific to classification or regression, from saved arrays."""
 
 
 class ClassAveraging(Averaging):
@@ -248,8 +248,8 @@ class ClassAveraging(Averaging):
         return ClassPrior(forest._options("averaging").alpha, tuple(forest._targets.counts))
 
     @staticmethod
-    def weights_among(statistics: NDArray[Any]) -> NDArray[Any]:
-        """Return all statistics, which are the weights of the classes."""
+    def row_weights_in(statistics: NDArray[Any]) -> NDArray[Any]:
+        """Return all leaf statistics, because they are the weights of the classes."""
         return statistics
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
@@ -287,6 +287,7 @@ class NumberAveraging(Averaging):
         self.is_of_counts = forest.criterion == POISSON
 
     def _check_same_likelihood(self, forest: Any) -> None:
+        """Raise ValueError if a warm start changes the criterion to or from "poisson"."""
         if (forest.criterion == POISSON) != self.is_of_counts:
             rule = "be" if self.is_of_counts else "not be"
             raise ValueError(
@@ -307,22 +308,23 @@ class NumberAveraging(Averaging):
         return super().to_arrays() | {_PREFIX + name: array for name, array in fields.items()}
 
     def _restore(self, forest: Any, arrays: Mapping[str, np.ndarray]) -> None:
+        """Set the location and variance of the targets from saved arrays; raise ValueError if they do not match."""
         self.location, self.variance = arrays[_PREFIX + "location"], arrays[_PREFIX + "variance"]
         n_targets = forest._n_targets
-        if not (_are_numbers(np.abs(self.location), n_targets) and _are_numbers(self.variance, n_targets)):
+        if not (_are_non_negative(np.abs(self.location), n_targets) and _are_non_negative(self.variance, n_targets)):
             raise ValueError("the location and the variance do not match the targets")
         self.is_of_counts = bool(arrays[_PREFIX + "is_of_counts"].item())
 
 
-def _are_numbers(array: np.ndarray, n: int) -> bool:
+def _are_non_negative(array: np.ndarray, n: int) -> bool:
     """Return True if the array holds n finite, non-negative float64 values."""
     return array.dtype == np.float64 and array.shape == (n,) and bool(((array >= 0) & (array < np.inf)).all())
 
 
-def _weigher_of_rows_left_out(forest: Any, data: TrainingData) -> Callable[[Any], Array]:
-    """Return a function from a tree's weights to the weights of its out-of-bag rows, without copies of drawn rows.
+def _left_out_weighting(forest: Any, data: TrainingData) -> Callable[[Any], Array]:
+    """Return a function from a tree's row weights to the weights of its out-of-bag rows, (n_rows,).
 
-    The weights of all rows sum to the number of draws.
+    Copies of drawn rows get 0, and the weights of all rows sum to the number of draws.
     """
     weight = multiplied(data.sample_weight, forest._class_weighting(data)[0])
     weight = np.ones(len(data.y)) if weight is None else weight

@@ -84,6 +84,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     _averaging_kind: ClassVar = ClassAveraging
 
     def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
+        """Return the sample weights unchanged, because class weights change the drawing probabilities."""
         return weight  # Class weights multiply the drawing probabilities instead: see `_weigh_classes`.
 
     def _weighs_bags(self) -> bool:
@@ -91,14 +92,16 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
         return bool(self.bootstrap) and (by_bag or not FLAG.holds(self.bootstrap))
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the individual trees, whose class weights apply to the bags."""
         # With bootstrap, the bag already reflects the class weights, so a single tree must not apply them again.
-        parameters = super()._of_members()
+        parameters = super()._member_parameters()
         if isinstance(self.class_weight, str):
             parameters["class_weight"] = "balanced"
         return parameters | ({"class_weight": None} if self.bootstrap and not self._weighs_bags() else {})
 
     def _weigh_classes(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
+        """Return each row's class factor and None, or None and a function from a bag's counts to weights."""
         class_weight = "balanced" if isinstance(self.class_weight, str) else self.class_weight
         if not self._weighs_bags():
             factors = self._class_factors(class_weight, data.y, data.sample_weight)
@@ -119,6 +122,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         return None, reweight
 
     def _predicting_trees(self) -> TreeEnsemble:
+        """Return the trees whose values are averaged: class probabilities, or votes with hard voting."""
         if self._as_fitted().voting == "soft":
             return self._ensemble
         notes = self._ensemble.notes
@@ -138,7 +142,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         With several targets, the shape is (n_samples, n_classes, n_targets) if they all have the same number of
         classes; otherwise it is a list with an array for each target.
         """
-        probabilities = self._targets.probabilities(self._measured().mean)
+        probabilities = self._targets.probabilities(self._oob_results().mean)
         return (
             np.dstack(probabilities)
             if isinstance(probabilities, list) and len(set(self._targets.counts)) == 1
@@ -150,7 +154,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     def _conformity(
         self, matrix: AnyMatrix, mean: Array, y: Array, has_prediction: NDArray[np.bool_], weight: Array | None
     ) -> ConformalScores:
-        """Return the conformity scores of out-of-bag rows."""
+        """Return the conformity scores of the rows with out-of-bag predictions, by their mean leaf values."""
         probabilities = self._targets.probabilities(mean[has_prediction])
         return ConformalScores.of(SetScore().of_labels(probabilities, y[has_prediction]), weight)
 
@@ -186,7 +190,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
             raise ValueError("y must have had one target in fit for predict_set; this forest has several.")
         if self._out_of_bag is None:
             raise ValueError("oob_score must be True in fit for predict_set; it was False.")
-        scores = self._measured().measured_conformity()
+        scores = self._oob_results().measured_conformity()
         return sets([scores], [SetScore().of(self.predict_proba(X))], cast(float, coverage))
 
 
@@ -241,14 +245,14 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     @property
     def oob_prediction_(self) -> NDArray[np.floating]:
         """Out-of-bag predictions, in the shape of `predict`; NaN for rows in all bags. Requires `oob_score`."""
-        return self._targets.decoded(self._measured().mean)
+        return self._targets.decode(self._oob_results().mean)
 
     # Uncertainty --------------------------------------------------
 
     def _conformity(
         self, matrix: AnyMatrix, mean: Array, y: Array, has_prediction: NDArray[np.bool_], weight: Array | None
     ) -> TreeErrors | None:
-        """Return the errors on out-of-bag rows, or on a sample of them that depends only on their contents."""
+        """Return the out-of-bag errors; of many rows, a sample that depends only on their contents."""
         order = content_hashes(mean[has_prediction], y[has_prediction])
         chosen = (
             order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
@@ -317,20 +321,21 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             raise ValueError("y must have had one target in fit for predict_interval; this forest has several.")
         if self._out_of_bag is None:
             raise ValueError("oob_score must be True in fit for predict_interval; it was False.")
-        errors, n_threads = self._measured().measured_conformity(), resolve_n_jobs(self.n_jobs)
+        errors, n_threads = self._oob_results().measured_conformity(), resolve_n_jobs(self.n_jobs)
         return np.concatenate([errors.intervals(part, coverage, n_threads) for part in self._blocks_of_values(X)])
 
     # Quantiles --------------------------------------------------
 
-    def _keep_leaf_rows(self, data: TrainingData, everyone: AllRows) -> None:
+    def _keep_leaf_rows(self, data: TrainingData, all_rows: AllRows) -> None:
+        """Store the targets and weights of the training rows in each leaf, for quantiles."""
         if monotone_columns(self) is not None:
             raise ValueError(
                 "keep_leaves must be False with monotonic_cst, because only the means of the leaves satisfy "
                 "the constraints; got True. Use oob_score=True instead: its quantiles satisfy the constraints."
             )
         # Each rank stands for a target, or for the targets of a row: see `_targets_of_leaves`.
-        self._leaf_values, rank = np.unique(everyone.y, return_inverse=True, axis=None if everyone.y.ndim == 1 else 0)
-        weight = np.ones(everyone.n_rows) if everyone.sample_weight is None else everyone.sample_weight
+        self._leaf_values, rank = np.unique(all_rows.y, return_inverse=True, axis=None if all_rows.y.ndim == 1 else 0)
+        weight = np.ones(all_rows.n_rows) if all_rows.sample_weight is None else all_rows.sample_weight
         weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # small weights could underflow in float32
         weight_in: Callable[[int], Any] = self.in_bag if self._bootstrap is not None else lambda tree: weight
         trees, rows = on_used_columns(self._ensemble, data.X)
@@ -390,7 +395,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         return target_quantiles[0] if self._leaf_values.ndim == 1 else np.stack(target_quantiles, axis=1)
 
     def _targets_of_leaves(self) -> Iterator[tuple[LeafRows, Array]]:
-        """Yield for each target the ranks of the rows in the leaves, and the sorted values."""
+        """Yield, for each target, the ranks of the training rows in the leaves and the sorted target values."""
         if self._leaf_values.ndim == 1:
             yield self._leaf_rows, self._leaf_values
             return
@@ -399,7 +404,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             yield replace(self._leaf_rows, members=rank.astype(np.uint32)[self._leaf_rows.members]), values
 
     def _quantiles_of(self, values: NDArray[np.floating], levels: Array) -> Array:
-        """Return quantiles of the target, estimated from the predictions of the trees."""
+        """Return quantiles of the target, (n_rows, n_levels), from the trees' predictions (n_rows, n_trees)."""
         if self._out_of_bag is not None:
             return self._out_of_bag.measured_conformity().quantiles.predict(values, levels)
         fitted = self._as_fitted()
@@ -414,6 +419,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         return quantiles_of_trees(values, levels)
 
     def _restore_leaf_rows(self, arrays: Arrays) -> None:
+        """Set the training rows of the leaves from saved arrays, if they contain them."""
         if _LEAF_VALUES in arrays:
             self._leaf_rows = LeafRows.from_arrays(arrays, self._ensemble.node_offsets, len(self._leaf_values))
 

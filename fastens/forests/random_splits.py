@@ -24,8 +24,8 @@ from fastens.engine.rows.sampling import Bootstrap, Subsample, content_hashes
 from fastens.engine.threads import resolve_n_jobs
 from fastens.engine.trees.contributions import depths
 from fastens.engine.trees.trees import TreeEnsemble, TreeStore
-from fastens.forests.bags import Bags, OwnRows, Samples, check_continued, check_seed, draw_seed, n_drawn
-from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, NUMBER_OF_FEATURES, n_of_rows
+from fastens.forests.bags import Bags, LocalRows, Samples, check_continued, check_seed, draw_seed, n_drawn
+from fastens.forests.parameters import MIN_SAMPLES_LEAF, MIN_SAMPLES_SPLIT, MIN_WEIGHT, NUMBER_OF_FEATURES, row_count
 from fastens.forests.tree import Members
 from fastens.modelfile.saving import Saved, SavedParts, attributes
 from fastens.params.docstrings import Docs, described
@@ -70,8 +70,8 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     _docs: ClassVar[Docs] = SavedEnsemble._docs | described(__doc__)
     _capabilities = Capabilities(supports_distributed_fit=True)
 
-    def _grow_at_random(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
-        """Grow the trees; return this rank's rows of nonzero weight and their weights (None if all are 1)."""
+    def _grow_random_trees(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
+        """Grow the trees and return this rank's rows of nonzero weight and their weights (None if all are 1)."""
         self._check_parameters()
         continues = self._continues()
         if continues:
@@ -97,7 +97,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         if continues:
             store.keep(self._ensemble)
         hashes = content_hashes(table, np.zeros(table.shape[0]), n_threads)
-        local_rows, (all_hashes, all_weights) = OwnRows.of(comm, len(hashes)), gathered(comm, [hashes, weight])
+        local_rows, (all_hashes, all_weights) = LocalRows.of(comm, len(hashes)), gathered(comm, [hashes, weight])
         bags = self._bags(self._seed, all_hashes, all_weights)
         row_weights = all_weights if bags.draws is None else None
         samples = Samples(bags, row_weights, store.n_trees, self.n_estimators, local_rows)
@@ -115,7 +115,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return self.warm_start and hasattr(self, "_ensemble")
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
-        """Return the bags of the trees, given the hashes and weights of the rows; by default all rows and columns."""
+        """Return the bags of the trees from the hashes and weights of all rows; by default all rows and columns."""
         n_features = len(self._column_of)
         return Bags(seed, None, n_features, n_features)
 
@@ -123,7 +123,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         """Return the growth limits for a number of rows and their total weight."""
         raise NotImplementedError
 
-    def _of_members(self) -> dict[str, Any]:
+    def _member_parameters(self) -> dict[str, Any]:
         """Return the parameters of the individual trees."""
         return self._every_parameter() | {"splitter": "random", "max_features": 1}
 
@@ -228,7 +228,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         -------
         self
         """
-        X, weight = self._grow_at_random(X, sample_weight)
+        X, weight = self._grow_random_trees(X, sample_weight)
         lengths = _path_lengths(self._ensemble)
         self._ensemble = self._ensemble.with_values(lengths if self.max_samples_ > 1 else lengths + LONE_ROW)
         self.offset_ = -0.5
@@ -237,6 +237,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return self
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
+        """Return the bags of the trees, which draw `max_samples` rows and `max_features` columns each."""
         copies, n_features = Subsample.plan(hashes, weight), len(self._column_of)
         wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
         if wanted > copies.total and not isinstance(self.max_samples, str):
@@ -254,15 +255,18 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return Bags(seed, replace(copies, n_drawn=self.max_samples_), n_features, n_chosen)
 
     def _max_depth(self) -> int:
+        """Return the maximum depth, the base-2 logarithm of the rows of a tree, rounded up."""
         return max(1, math.ceil(math.log2(max(self.max_samples_, 2))))
 
     def _rules(self, n_rows: int, total_weight: float) -> ForestParameters:
+        """Return the growth limits: random splits of one random feature, up to the maximum depth."""
         return ForestParameters(
             criterion="squared_error", max_depth=self._max_depth(), features_per_split=1, random_thresholds=True
         )
 
-    def _of_members(self) -> dict[str, Any]:
-        return super()._of_members() | {"max_depth": self._max_depth()}
+    def _member_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the individual trees, with the maximum depth."""
+        return super()._member_parameters() | {"max_depth": self._max_depth()}
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **more: Any) -> NDArray[np.int64]:
         """Fit the model and predict which training rows are outliers.
@@ -324,9 +328,11 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return explain(self, X, background, output, None, interactions=interactions, parts=parts, groups=groups)
 
     def _contribution_scale(self) -> float:
+        """Return the factor that turns the sum of the trees into the mean path length."""
         return 1 / self._ensemble.n_trees
 
     def _inverse_link(self, raw: Array) -> Array:
+        """Return the scores, from -1 for outliers to 0, of mean path lengths."""
         return -exp(-math.log(2) * raw / self._mean_path_length())
 
     def _mean_path_length(self) -> float:
@@ -347,7 +353,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
 
 
 def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
-    """Return the threshold with a given fraction of the scores below it.
+    """Return the threshold below which a fraction `share` of the scores lies.
 
     At most one row more than this fraction is below the threshold. If ties would exceed it, the tied rows are above.
     """
@@ -367,7 +373,7 @@ def mean_depth(n: NDArray[Any]) -> Array:
 
 
 def _path_lengths(trees: TreeEnsemble) -> NDArray[np.float32]:
-    """Return the depth of each node plus the expected depth of its rows in a random tree below it."""
+    """Return each node's depth plus the expected depth of its rows in a random tree below it, (n_nodes,)."""
     return (depths(trees) + mean_depth(trees.weight))[:, None].astype(np.float32)
 
 
@@ -441,7 +447,7 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         -------
         self
         """
-        self._grow_at_random(X, sample_weight)
+        self._grow_random_trees(X, sample_weight)
         return self
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Any:
@@ -471,12 +477,13 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         return np.array([f"randomtreesembedding_{t}_{n}" for t, n in pairs], dtype=object)
 
     def _rules(self, n_rows: int, total_weight: float) -> ForestParameters:
+        """Return the growth limits of the parameters, with random splits of one random feature."""
         return ForestParameters(
             criterion="squared_error",
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_split=max(2, n_of_rows(self.min_samples_split, n_rows)),
-            min_samples_leaf=n_of_rows(self.min_samples_leaf, n_rows),
+            min_samples_split=max(2, row_count(self.min_samples_split, n_rows)),
+            min_samples_leaf=row_count(self.min_samples_leaf, n_rows),
             min_weight_leaf=self.min_weight_fraction_leaf * total_weight,
             features_per_split=1,
             random_thresholds=True,

@@ -23,14 +23,14 @@ from fastens.engine.threads import cached_property, resolve_n_jobs
 from fastens.engine.trees.contributions import decision_path
 from fastens.engine.trees.leaf_values import cut_half_way
 from fastens.engine.trees.trees import SearchedTree, Tree, TreeEnsemble
-from fastens.forests.bags import GROWING, OwnRows, growth_seed
+from fastens.forests.bags import GROWING, LocalRows, growth_seed
 from fastens.forests.parameters import (
     CLASS_CRITERION,
     NUMBER_CRITERION,
     TreeParameters,
+    breaks_ties_at_random,
     forest_parameters,
     node_impurities,
-    takes_equals_at_random,
 )
 from fastens.forests.posterior_averaging import AVERAGING, ClassAveraging, RandomSplitClassAveraging
 from fastens.modelfile.saving import Arrays, Saved, SavedParts, attributes
@@ -78,58 +78,58 @@ class ClassTargets(NamedTuple):
         """Number of values in a leaf."""
         return sum(self.widths)
 
-    def of_leaves(self, grown: Values) -> Values:
-        """Convert leaf values from the engine's layout, which has one value for up to two classes."""
+    def leaf_values(self, grown: Values) -> Values:
+        """Return leaf values of all classes, from the engine's layout with one value for two classes."""
         if not self.has_all:
             return grown
         parts = np.split(grown, np.cumsum(self._replace(has_all=False).widths)[:-1], axis=1)
         pairs = zip(parts, self.counts, strict=True)
-        return np.hstack([part if count > 2 else _shares(part)[:, :count] for part, count in pairs])
+        return np.hstack([part if count > 2 else _all_probabilities(part)[:, :count] for part, count in pairs])
 
-    def to_grow(self, y: Array, comm: Comm = LOCAL) -> TreeTarget:
-        """Return the targets in the form that the engine grows trees on."""
+    def growth_target(self, y: Array, comm: Comm = LOCAL) -> TreeTarget:
+        """Return the class indices in the form that the engine grows trees on."""
         return class_target(y, [max(count, 2) for count in self.counts])
 
     def by_target(self, mean: Values) -> list[Values]:
-        """Split leaf values by target."""
+        """Return the columns of leaf values split by target, an array (n_rows, n_columns) for each."""
         return np.split(mean, np.cumsum(self.widths)[:-1], axis=1) if isinstance(self.classes, list) else [mean]
 
-    def answers(self, mean: Values) -> Array:
-        """Return the index of the most probable class, (n_samples, n_targets)."""
+    def predictions(self, mean: Values) -> Array:
+        """Return the index of the most probable class as a float, (n_rows, n_targets), from mean leaf values."""
         pairs = zip(self.by_target(mean), self.counts, strict=True)
         return np.column_stack([_most_probable(part, count) for part, count in pairs]).astype(np.float64)
 
-    def decoded(self, answers: Array) -> NDArray[Any]:
-        """Convert class indices to labels."""
-        return labels_of(answers if isinstance(self.classes, list) else answers[:, 0], self.classes)
+    def decode(self, predictions: Array) -> NDArray[Any]:
+        """Return the labels of class indices, (n_rows,) or (n_rows, n_targets)."""
+        return labels_of(predictions if isinstance(self.classes, list) else predictions[:, 0], self.classes)
 
     def probabilities(self, mean: Values) -> Any:
-        """Return class probabilities; with several targets, a list of arrays."""
+        """Return class probabilities, (n_rows, n_classes), from mean leaf values; a list with several targets."""
         parts = self.parts(mean)
         return parts if isinstance(self.classes, list) else parts[0]
 
     def parts(self, mean: Values) -> list[Any]:
-        """Return the class probabilities of each target."""
+        """Return the class probabilities of each target, (n_rows, n_classes), from mean leaf values."""
         parts = self.by_target(mean)
         if self.has_all:
             return parts
-        return [_shares(part)[:, :count] for part, count in zip(parts, self.counts, strict=True)]
+        return [_all_probabilities(part)[:, :count] for part, count in zip(parts, self.counts, strict=True)]
 
     def votes(self, value: Values) -> Values:
-        """Convert leaf values to votes: 1 for the most probable class, the first one in a tie, and 0 otherwise."""
+        """Return leaf values turned into votes: 1 for the most probable class, the first in a tie, else 0."""
         parts = []
-        for part, answer in zip(self.by_target(value), self.answers(value).T, strict=True):
+        for part, answer in zip(self.by_target(value), self.predictions(value).T, strict=True):
             classes = np.arange(part.shape[1]) if part.shape[1] > 1 else np.ones(1)
             parts.append(answer[:, None] == classes)
         return np.concatenate(parts, axis=1).astype(value.dtype)
 
-    def losses(self, answers: Array, y: Array) -> Array:
+    def losses(self, predictions: Array, y: Array) -> Array:
         """Return the fraction of targets that are predicted wrongly, for each row."""
-        return (answers != y).mean(axis=1)
+        return (predictions != y).mean(axis=1)
 
     def score_loss(self, y: Array, weight: Array) -> Loss:
-        """Return a function of answers and targets whose mean is 1 - score."""
-        return lambda answers, y: (answers != y).any(axis=1)
+        """Return a function from predictions and targets to row losses whose mean is 1 - accuracy."""
+        return lambda predictions, y: (predictions != y).any(axis=1)
 
 
 class NumberTargets(NamedTuple):
@@ -138,39 +138,42 @@ class NumberTargets(NamedTuple):
     n_values: int
     dtype: Any = np.float32  # dtype of the leaf values
 
-    def of_leaves(self, grown: Values) -> Values:
-        """Return leaf values unchanged; see `ClassTargets.of_leaves`."""
+    def leaf_values(self, grown: Values) -> Values:
+        """Return the leaf values unchanged, because they are the predicted numbers."""
         return grown
 
-    def to_grow(self, y: Array, comm: Comm = LOCAL) -> TreeTarget:
-        """Return the targets in the form that the engine grows trees on."""
+    def growth_target(self, y: Array, comm: Comm = LOCAL) -> TreeTarget:
+        """Return the target numbers in the form that the engine grows trees on."""
         return number_target(y, self.dtype, comm)
 
-    def answers(self, mean: Values) -> Values:
-        """Return the predicted numbers, (n_samples, n_targets)."""
+    def predictions(self, mean: Values) -> Values:
+        """Return the predicted numbers, (n_rows, n_targets), which are the mean leaf values."""
         return mean
 
-    def decoded(self, answers: Values) -> Values:
-        """Return the predicted numbers in the shape of y."""
-        return answers[:, 0] if self.n_values == 1 else answers
+    def decode(self, predictions: Values) -> Values:
+        """Return predicted numbers in the shape of y, (n_rows,) for a single target."""
+        return predictions[:, 0] if self.n_values == 1 else predictions
 
     def parts(self, mean: Values) -> list[Values]:
-        """Return the predicted numbers as a list of one array."""
-        return [self.decoded(mean)]
+        """Return a list whose only item is the predicted numbers in the shape of y."""
+        return [self.decode(mean)]
 
-    def losses(self, answers: Array, y: Array) -> Array:
+    def losses(self, predictions: Array, y: Array) -> Array:
         """Return the squared error of each row, averaged over the targets."""
-        return ((answers - y) ** 2).mean(axis=1)
+        return ((predictions - y) ** 2).mean(axis=1)
 
     def score_loss(self, y: Array, weight: Array) -> Loss:
-        """Return a function of answers and targets whose mean is 1 - score."""
+        """Return a function from predictions and targets to row losses whose mean is 1 - R2."""
         variance = np.average((y - np.average(y, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
         variance[variance == 0] = 1.0
-        return lambda answers, y: ((answers - y) ** 2 / variance).mean(axis=1)
+        return lambda predictions, y: ((predictions - y) ** 2 / variance).mean(axis=1)
 
 
 def check_counts(y: Array, comm: Comm = LOCAL, *, needs_some: bool = True) -> Array:
-    """Return targets for criterion="poisson"; raise ValueError if one is negative or if they need a positive sum."""
+    """Return targets for criterion="poisson"; raise ValueError if one is negative.
+
+    With `needs_some`, their sum over all ranks must also be positive.
+    """
     minus_lowest, *largest = max_floats(comm, -y.min(initial=np.inf), *np.atleast_1d(y.max(axis=0, initial=-np.inf)))
     lowest, smallest_sum = -minus_lowest, min(largest)  # a sum of non-negative numbers is positive if its maximum is
     if lowest < 0 or (needs_some and smallest_sum <= 0):
@@ -182,12 +185,12 @@ def check_counts(y: Array, comm: Comm = LOCAL, *, needs_some: bool = True) -> Ar
 
 
 def _most_probable(values: Values, n_classes: int) -> NDArray[Any]:
-    """Return the index of the most probable class, the first one in a tie."""
+    """Return the index of each row's most probable class, the first one in a tie."""
     return (values[:, 0] > 0.5) & (n_classes > 1) if values.shape[1] == 1 else values.argmax(axis=1)
 
 
-def _shares(values: Values) -> Array:
-    """Return the probabilities of all classes from the probability of the second class, or normalise all of them."""
+def _all_probabilities(values: Values) -> Array:
+    """Return the probabilities of all classes, from the second class's probability or from unnormalised values."""
     if values.shape[1] > 1:
         return values / values.sum(axis=1, keepdims=True, dtype=np.float64)
     shares = np.empty((len(values), 2))
@@ -200,7 +203,7 @@ _ALL_SHARES = "has_all_shares"
 
 
 def _check_values(model: Any, arrays: Arrays) -> None:
-    """Raise ValueError unless each tree has a value for every output."""
+    """Raise ValueError unless the restored trees have a value for every output."""
     if model._ensemble.value.shape[1] != model._ensemble.n_outputs:
         raise ValueError("the values of the trees and the targets do not match")
 
@@ -244,6 +247,7 @@ class TreesClassifier(BaseClassifier):
         _mean: Any
 
     def _restore_shares(self, arrays: Arrays) -> None:
+        """Set from saved arrays if leaves hold the probabilities of all classes, even of two."""
         self._has_all_shares = _ALL_SHARES in arrays
 
     _saved: ClassVar[SavedParts] = (
@@ -262,7 +266,7 @@ class TreesClassifier(BaseClassifier):
         Ties are resolved in favour of the first class.
         """
         mean, targets = self._mean(X), self._targets
-        return targets.decoded(targets.answers(mean))
+        return targets.decode(targets.predictions(mean))
 
     def predict_proba(self, X: ArrayLike) -> Any:
         """Return class probabilities, (n_samples, n_classes); with several targets, a list of arrays."""
@@ -287,6 +291,7 @@ class TreesRegressor(BaseRegressor):
         return tags
 
     def _check_ranks(self) -> None:
+        """Raise ValueError for criteria that a fit on several ranks does not support."""
         super()._check_ranks()
         if self._comm.size > 1 and self.criterion == "absolute_error":
             raise ValueError(
@@ -295,12 +300,15 @@ class TreesRegressor(BaseRegressor):
             )
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the checked training target; for "poisson", it must have a positive sum."""
         return self._counts(super()._learn_target(y), needs_some=True)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the checked target; for "poisson", it must be non-negative."""
         return self._counts(super()._encode_target(y), needs_some=False)  # a warm start may add rows with counts of 0
 
     def _counts(self, y: NDArray[np.float64], *, needs_some: bool) -> NDArray[np.float64]:
+        """Return the target, after checking the counts if the criterion is "poisson"."""
         is_poisson = self._as_fitted().criterion == "poisson"
         return check_counts(y, self._comm, needs_some=needs_some) if is_poisson else y
 
@@ -478,7 +486,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return self
 
     def _keep_tree(self, tree: Tree, binning: Binning, matrix: AnyMatrix, data: TrainingData) -> None:
-        """Store the tree; if thresholds are not random, move them to the midpoints between adjacent training values."""
+        """Store the tree, with thresholds at the midpoints of adjacent training values unless they are random."""
         if not self._has_random_thresholds:
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
         self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
@@ -486,7 +494,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         self._measure(data)
 
     def _measure(self, data: TrainingData) -> None:
-        """Store statistics of the training rows that cannot be derived from the node values."""
+        """Store statistics of the training rows that do not follow from the node values; subclasses override it."""
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, AnyMatrix, TrainingData]:
         """Return the unpruned tree and the binning, matrix and data that it was grown on."""
@@ -497,20 +505,20 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         n_threads = resolve_n_jobs(self.n_jobs)
         kinds, comm = self._is_categorical, data.comm
         binning, matrix = learn_and_bin(data.X, data.sample_weight, bins_of_features(self), kinds, n_threads, comm)
-        everyone = data.of_all_ranks()
-        weight, local_rows = self._growing_weight(data, everyone), OwnRows.of(comm, len(data.y))
-        n_rows = everyone.n_rows if weight is None else int(np.count_nonzero(weight))
+        all_rows = data.of_all_ranks()
+        weight, local_rows = self._growing_weight(data, all_rows), LocalRows.of(comm, len(data.y))
+        n_rows = all_rows.n_rows if weight is None else int(np.count_nonzero(weight))
         total = float(n_rows if weight is None else weight.sum())
-        rules = forest_parameters(self, n_rows, total, in_random_order=takes_equals_at_random(self))
+        rules = forest_parameters(self, n_rows, total, in_random_order=breaks_ties_at_random(self))
         kind = SearchedTree if self._with_search else Tree
-        grower = ForestGrower(matrix, self._targets.to_grow(data.y, comm), rules, n_threads, X=data.X, kind=kind)
+        grower = ForestGrower(matrix, self._targets.growth_target(data.y, comm), rules, n_threads, X=data.X, kind=kind)
         sample = TreeSample(weight, None, seed)
         [tree] = grower.grow([sample if local_rows is None else local_rows.sample(sample)])
         return tree, binning, matrix, data
 
-    def _growing_weight(self, data: TrainingData, everyone: AllRows) -> Array | None:
-        """Return the weights of the rows of all ranks that the tree is grown with."""
-        return everyone.sample_weight
+    def _growing_weight(self, data: TrainingData, all_rows: AllRows) -> Array | None:
+        """Return the weights of all ranks' rows that the tree is grown with; None if all are 1."""
+        return all_rows.sample_weight
 
     @property
     def _has_random_thresholds(self) -> bool:
@@ -552,6 +560,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return count_of(self._as_fitted().max_features, len(self._column_of))
 
     def _n_outputs(self) -> int:
+        """Return the number of values of a leaf."""
         return self._targets.n_values
 
     _saved: ClassVar[SavedParts] = ("_n_targets",)
@@ -584,7 +593,7 @@ class _PrunedByCost(BaseDecisionTree):
         return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        """Return the impurity of all rows, averaged over the targets; `root` is the value of the root."""
+        """Return the impurity of all rows (n_rows, n_targets), averaged over targets; `root` is the root's value."""
         raise NotImplementedError
 
 
@@ -636,10 +645,12 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
         return self.averaging is not None
 
     def _validate_combinations(self) -> None:
+        """Raise ValueError for options of `averaging` that are incompatible with other parameters."""
         if self.averaging is not None:
             ClassAveraging.check(self)
 
     def _keep_tree(self, tree: Tree, binning: Binning, matrix: AnyMatrix, data: TrainingData) -> None:
+        """Store the tree, averaged over its prunings if `averaging` is set."""
         if self.averaging is not None:
             kind = RandomSplitClassAveraging if self._has_random_thresholds else ClassAveraging
             averaging = kind(self, data, matrix)
@@ -648,6 +659,7 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
         super()._keep_tree(tree, binning, matrix, data)
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        """Return the gini impurity or the entropy of all rows, averaged over the targets."""
         impurities = []
         for column in y.T:
             share = np.bincount(column.astype(np.intp), weight)
@@ -691,12 +703,14 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
     _impurities: Array | None = field(init=False, default=None)
 
     def _measure(self, data: TrainingData) -> None:
-        everyone = data.of_all_ranks()
+        """Store the impurity of each node on the training rows of all ranks."""
+        all_rows = data.of_all_ranks()
         [leaf] = gathered(data.comm, [self._leaves_of(data.X)[:, 0]])
-        y = everyone.y.reshape(everyone.n_rows, -1)
-        self._impurities = node_impurities(self._ensemble, leaf, y, everyone.sample_weight, self.criterion)
+        y = all_rows.y.reshape(all_rows.n_rows, -1)
+        self._impurities = node_impurities(self._ensemble, leaf, y, all_rows.sample_weight, self.criterion)
 
     def _check_impurities(self, arrays: Arrays) -> None:
+        """Raise ValueError if the restored impurities do not match the nodes."""
         impurities = self._impurities
         if impurities is not None and (
             impurities.dtype != np.float64 or impurities.shape != self._ensemble.feature.shape
@@ -706,6 +720,7 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
     _saved: ClassVar[SavedParts] = (attributes("_impurities", key=_IMPURITIES), Saved(finish=_check_impurities))
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
+        """Return the mean loss of all rows about the root's value, averaged over the targets."""
         if self.criterion == "poisson":
             losses = xlogy(y, y / root)
         else:
@@ -745,6 +760,7 @@ class Members(Sequence[Any]):
         return [self._member(t) for t in selected] if isinstance(selected, range) else self._member(selected)
 
     def _member(self, t: int) -> Any:
+        """Return tree t of the forest as a fitted decision tree that can be cloned and fitted to its bag."""
         model, trees = self._forest, self._forest._ensemble
         tree = single_tree(model, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
         if hasattr(model, "_seed"):
@@ -755,14 +771,14 @@ class Members(Sequence[Any]):
 
 
 def template(model: Any) -> Any:
-    """Return an unfitted decision tree with the parameters of a tree model."""
+    """Return an unfitted decision tree with the parameters of a forest's trees."""
     kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
-    parameters = model._as_fitted()._of_members()
+    parameters = model._as_fitted()._member_parameters()
     return kind(**{name: parameters[name] for name in kind().get_params() if name in parameters})
 
 
 def single_tree(model: Any, trees: TreeEnsemble) -> Any:
-    """Return a fitted decision tree with the parameters and the table schema of a model."""
+    """Return a fitted decision tree with these trees, and the parameters and table schema of a model."""
     estimator = template(model)
     vars(estimator).update({name: vars(model)[name] for name in _LEARNED if name in vars(model)})
     estimator._ensemble = trees

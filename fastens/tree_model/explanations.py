@@ -100,7 +100,7 @@ class Explanation:
 
 
 def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options: Any) -> Any:
-    """Return the result of `TreeModel.explain`; the other options are `interactions`, `parts` and `groups`."""
+    """Return the explanation that `TreeModel.explain` returns; `options` are `interactions`, `parts` and `groups`."""
     interactions, parts, groups = options["interactions"], options["parts"], options["groups"]
     FLAG.check("interactions", interactions)
     FLAG.check("parts", parts)
@@ -112,7 +112,7 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options:
     rows = model._check_table(X)
     with rows_of("background"):
         others = None if background is None else model._check_table(background)
-    game = None if output == "raw" or others is None else _game_of(model, rows, others, output, y)
+    game = None if output == "raw" or others is None else _transformed_game(model, rows, others, output, y)
     scales = None if game is None else game.scales
     players = feature_players(model, parts=parts) if of_groups is None else of_groups.players
     shapley_values = raw_contributions(
@@ -130,7 +130,7 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options:
 
 
 def feature_players(model: Any, *, parts: bool) -> NDArray[np.intp] | None:
-    """Return a player for each feature if `parts` is True; None if columns are the players."""
+    """Return the player of each feature, (n_parts,), if `parts` is True; None if columns are the players."""
     return np.arange(len(model._column_of)) if parts else None
 
 
@@ -183,7 +183,7 @@ class ColumnGroups:
         return cls(players, player_names, of_part, len(groups))
 
     def data(self, data: Array, shown: NDArray[Any] | None) -> tuple[Array, NDArray[Any]]:
-        """Return the rows with a column for each player; groups show their size unless they are a single column."""
+        """Return the rows by player as numbers and as display values; groups show their numbers of columns."""
         shown = data if shown is None else shown
         values, texts = np.zeros((len(data), len(self.names))), np.empty((len(data), len(self.names)), dtype=object)
         for player in range(len(self.names)):
@@ -198,6 +198,7 @@ class ColumnGroups:
 
 
 def _check(model: Any, background: Any, output: str, y: Any) -> None:
+    """Raise ValueError unless `background` and `y` are passed if the output requires them."""
     OUTPUTS.check("output", output)
     if output != "raw" and background is None:
         raise ValueError(f"background must be a table of rows for output={output!r}; got None.")
@@ -217,7 +218,7 @@ class _Game:
     scales: Scales
 
 
-def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game | None:
+def _transformed_game(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game | None:
     """Return the game of a transformed output, or None if the output equals the raw prediction."""
     if output == "probability" and model._has_class_shares:
         return None
@@ -248,12 +249,13 @@ def _game_of(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game |
 
 
 def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Array:
-    """Return output differences divided by raw differences, or 1 if these are 0, (n_rows, n_background)."""
+    """Return output differences divided by raw differences, (n_rows, n_background), or 1 if raw ones are 0."""
     change = raw[:, None] - base_raw
     return np.divide(after - base_after, change, out=np.ones(change.shape), where=change != 0)
 
 
 def _target(model: Any, y: Any, n_rows: int) -> Array:
+    """Return the encoded target, (n_rows,); raise ValueError for models without a loss of single rows."""
     if get_tags(model).estimator_type is None:
         raise ValueError("output must be 'raw' or 'probability' for rankers and survival models; got 'loss'.")
     target: Array = model._encode_target(model._read_target(y))
@@ -263,6 +265,7 @@ def _target(model: Any, y: Any, n_rows: int) -> Array:
 
 
 def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
+    """Return a function from targets and raw predictions to the loss of each row; raise ValueError if there is none."""
     if model._has_class_shares:
         raise ValueError(
             "output must be 'raw' or 'probability' for models that average class probabilities; got 'loss'."
@@ -284,7 +287,8 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
 def _explanation(
     model: Any, X: Any, values: Array, base: Array, output: str, groups: ColumnGroups | None = None
 ) -> Any:
-    data = _unknown_to_nan(model, as_array(model._encode_table(X))[:, : model.n_features_in_].astype(np.float64))
+    """Return the explanation by columns of X, or by groups, from Shapley values (n_rows, n_columns, n_outputs)."""
+    data = _unknown_as_nan(model, as_array(model._encode_table(X))[:, : model.n_features_in_].astype(np.float64))
     shown = _displayed(model, X, data)
     if groups is not None:
         return _as_explanation(model, values, base, output, groups.data(data, shown), groups.names)
@@ -300,6 +304,7 @@ def _explanation_of_parts(model: Any, rows: Any, values: Array, base: Array, out
 def _as_explanation(
     model: Any, values: Array, base: Array, output: str, data: tuple[Array, NDArray[Any] | None], names: list[str]
 ) -> Any:
+    """Return Shapley values with their base values, rows and names, as a shap.Explanation if shap is installed."""
     n_outputs = values.shape[-1]
     return for_shap(
         Explanation(
@@ -313,7 +318,7 @@ def _as_explanation(
 
 
 def for_shap(explanation: Explanation) -> Any:
-    """Convert an explanation to a ``shap.Explanation`` if shap is installed."""
+    """Return the explanation as a ``shap.Explanation`` if shap is installed, otherwise unchanged."""
     try:
         from shap import Explanation as ShapExplanation
     except ImportError:
@@ -322,6 +327,7 @@ def for_shap(explanation: Explanation) -> Any:
 
 
 def _output_name(model: Any, output: str) -> str:
+    """Return the name of the explained quantity, such as "log odds", "probability" or "loss"."""
     name = explained_quantity(model, 0)
     if output == "raw":
         return name
@@ -332,8 +338,8 @@ def _output_name(model: Any, output: str) -> str:
     return "loss" if output == "loss" else name
 
 
-def _unknown_to_nan(model: Any, data: Array) -> Array:
-    """Replace the codes of missing values and unseen categories by NaN, in place, and return the rows."""
+def _unknown_as_nan(model: Any, data: Array) -> Array:
+    """Replace the codes of missing values and unseen categories by NaN in `data`, and return it."""
     for column, kind in enumerate(model._encoder.categories):
         if kind is not None:
             values = data[:, column]
@@ -342,7 +348,7 @@ def _unknown_to_nan(model: Any, data: Array) -> Array:
 
 
 def _displayed(model: Any, X: Any, data: Array) -> NDArray[Any] | None:
-    """Return the rows with labels, dates, texts and lists instead of numbers, or None if all columns are numeric."""
+    """Return the rows with labels, dates, texts and lists, (n_rows, n_columns); None if all columns are numeric."""
     encoder = model._encoder
     kinds, dates = encoder.categories, encoder.dates
     if all(kind is None for kind in kinds) and not dates and not encoder.expanded:
@@ -372,7 +378,7 @@ _GRAIN = 50
 def permutation_importance(
     model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, n_repeats: int, random_state: Any
 ) -> Bunch:
-    """Return the increase of a fitted TreeModel's loss when the values of a feature are shuffled among the rows."""
+    """Return the increase of a fitted model's loss when the values of each feature are shuffled among rows."""
     COUNT.check("n_repeats", n_repeats)
     RANDOM_STATE.check("random_state", random_state)
     data = model._check_validation(X, y, sample_weight)
@@ -398,14 +404,17 @@ def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles
     growth = np.zeros((model.n_features_in_, len(shuffles)))
     for repeat, others in enumerate(shuffles):
         for rows, mean, means in shuffled.blocks(others):
-            before = weight[rows] @ loss(targets.answers(mean), y[rows])
-            after = [weight[rows] @ loss(targets.answers(changed), y[rows]) for changed in means]
+            before = weight[rows] @ loss(targets.predictions(mean), y[rows])
+            after = [weight[rows] @ loss(targets.predictions(changed), y[rows]) for changed in means]
             growth[:, repeat] += np.array(after) - before
     return growth
 
 
 def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
-    """Return the increase of 1 - score with each shuffle of each column, for scores that need all rows at once."""
+    """Return the increase of 1 - score with each shuffle of each column, (n_features, n_shuffles).
+
+    It serves scores that need all rows at once.
+    """
     trees, n_threads = model._predicting_trees(), resolve_n_jobs(model.n_jobs)
 
     def weighted_loss(X: Any) -> float:
@@ -427,7 +436,7 @@ def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles
 
 
 def score_of_predictions(predicted: Any, y: Array, weight: Array, *, of_classes: bool) -> float:
-    """Return the accuracy in classification, or the R squared averaged over targets, for encoded targets."""
+    """Return the accuracy if `of_classes` is True, otherwise R2 averaged over targets, for encoded targets."""
     targets = y.reshape(len(y), -1)
     if of_classes:
         parts = predicted if isinstance(predicted, list) else [predicted]
@@ -439,7 +448,7 @@ def score_of_predictions(predicted: Any, y: Array, weight: Array, *, of_classes:
 
 
 def importance_bunch(importances: Array) -> Bunch:
-    """Return the mean and the spread of importances of shape (n_features, n_repeats), ignoring NaN.
+    """Return mean, standard deviation and standard error of importances (n_features, n_repeats), ignoring NaN.
 
     The standard error is NaN if there is only one value.
     """

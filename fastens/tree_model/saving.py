@@ -39,12 +39,12 @@ MAX_PARTITIONED = 32
 
 
 def tree_arrays(trees: TreeEnsemble, prefix: str) -> dict[str, np.ndarray]:
-    """Return the state of trees as arrays whose names start with a prefix."""
+    """Return trees as arrays to save, whose names start with `prefix`."""
     return {prefix + name: array for name, array in trees.to_arrays().items()}
 
 
-def trees_among(arrays: dict[str, np.ndarray], prefix: str) -> TreeEnsemble:
-    """Restore trees from the arrays whose names start with a prefix."""
+def trees_from_arrays(arrays: dict[str, np.ndarray], prefix: str) -> TreeEnsemble:
+    """Return the trees in the saved arrays whose names start with `prefix`."""
     return read_trees({name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)})
 
 
@@ -57,7 +57,7 @@ BINS = whole(2, _MOST_BINS) | Rule(
 
 
 def column_bins(model: Any, owner: Any) -> Any:
-    """Return the `max_bins` of an estimator, the model or its base estimator: an integer, or an array by column."""
+    """Return the `max_bins` of `owner`, the model or its base estimator: an integer, or an array by column of X."""
     max_bins = owner.max_bins
     if isinstance(max_bins, Integral):
         return max_bins
@@ -141,13 +141,16 @@ class SavedEnsemble:
         _every_parameter: Any
 
     def _tree_arrays(self) -> dict[str, np.ndarray]:
+        """Return the trees as arrays to save; empty if the model consists of other estimators."""
         return {} if self._may_lack_trees and "_ensemble" not in vars(self) else tree_arrays(self._ensemble, PREFIX)
 
     def _restore_trees(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the trees from saved arrays, if they contain them."""
         if not self._may_lack_trees or any(name.startswith(PREFIX) for name in arrays):
-            self._ensemble = trees_among(arrays, PREFIX)
+            self._ensemble = trees_from_arrays(arrays, PREFIX)
 
     def _check_trees(self, arrays: dict[str, np.ndarray]) -> None:
+        """Raise ModelFileError if the restored trees do not match the targets, columns, classes or rounds."""
         if "_ensemble" not in vars(self):
             return
         if not 1 <= getattr(self, "_n_targets", 1) <= self._ensemble.n_outputs:
@@ -165,23 +168,24 @@ class SavedEnsemble:
     _saved: ClassVar[SavedParts] = (Saved(_tree_arrays, _restore_trees, _check_trees),)
 
     def _n_outputs(self) -> int:
-        """Return the number of raw predictions per row."""
+        """Return the number of raw predictions for each row."""
         return 1
 
     def _restored(self) -> None:
-        """Recompute derived state after loading or slicing."""
+        """Set attributes that derive from the other fitted attributes, after loading or slicing."""
 
-    def _of_members(self) -> dict[str, Any]:
-        """Return the parameters of the individual trees."""
+    def _member_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the individual trees by name."""
         return self._every_parameter() | {"splitter": "random" if self._has_random_thresholds else "best"}
 
     # Categories --------------------------------------------------
 
     def _category_options(self) -> Categories:
+        """Return the options for categorical columns, by default with partition splits."""
         return self._options("categories") if hasattr(self, "categories") else Categories(encoding="partition")
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
-        """Learn the target encoding and return the encoded TrainingData; rows are encoded by cross-fitting."""
+        """Learn the target encoding, and return the rows encoded by cross-fitting."""
         self._statistics = None
         method, columns = self._columns_of_statistics()
         self._warn_of_pooled(columns)
@@ -194,7 +198,7 @@ class SavedEnsemble:
         return data._replace(X=X)
 
     def _columns_of_statistics(self) -> tuple[str, list[int]]:
-        """Return the method of target encoding and the columns that it applies to."""
+        """Return the method of target encoding and the indices of the columns that it applies to."""
         method = self._category_options().encoding
         sizes = [0 if categories is None else len(categories) for categories in self._encoder.categories]
         for column in self._encoder.ordered:
@@ -204,7 +208,7 @@ class SavedEnsemble:
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
 
     def _terms_of_statistics(self) -> list[Terms]:
-        """Return the columns of texts whose terms get mean targets."""
+        """Return the terms of the text columns whose terms get mean targets."""
         method = self._category_options().encoding
         least = {"auto": MAX_PARTITIONED + 1} | dict.fromkeys(METHODS, 1)
         return [terms for terms in self._encoder.terms() if method in least and terms.n >= least[method]]
@@ -239,7 +243,7 @@ class SavedEnsemble:
             )
 
     def _learn_same_statistics(self, data: Any, seed: int) -> Any:
-        """Encode the rows of an earlier fit again; raise ValueError if their statistics differ.
+        """Return the rows of an earlier fit encoded again; raise ValueError if the statistics differ.
 
         The model is not changed.
         """
@@ -249,7 +253,7 @@ class SavedEnsemble:
         return encoded
 
     def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
-        """Raise ValueError unless the target encoding equals the one of the fit that is continued."""
+        """Raise ValueError unless the target encoding equals the saved one of the continued fit, `before`."""
         now = self._statistics_arrays()
         if before.keys() != now.keys() or any(
             not np.array_equal(now[name], old, equal_nan=True) for name, old in before.items()
@@ -260,7 +264,7 @@ class SavedEnsemble:
             )
 
     def _apply_statistics(self, data: Any) -> Any:
-        """Apply the learned target encoding to a validation set."""
+        """Return validation rows with the learned target encoding."""
         return data if self._statistics is None else data._replace(X=self._statistics.transform(data.X))
 
     @property
@@ -295,20 +299,20 @@ class SavedEnsemble:
         return columns if self._statistics is None else columns[self._statistics.column_of(len(columns))]
 
     def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Sum the values of the encoded table's columns over each column of X."""
+        """Return the sum of the encoded columns' values over each column of X, (n_features,)."""
         return np.bincount(self._column_of, values, self.n_features_in_).astype(np.float64)
 
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the learned target encoding as arrays, for saving."""
+        """Return the learned target encoding as arrays to save; empty if there is none."""
         return {} if self._statistics is None else self._statistics.to_arrays()
 
     def _send_unseen(self) -> None:
-        """Give unseen categories the average of both branches if the option `unseen` is "average"."""
+        """Make unseen categories get the average of both branches if the option `unseen` is "average"."""
         if self._category_options().unseen == "average":
             self._ensemble = self._ensemble.with_unseen_on_average()
 
     def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore the target encoding from `_statistics_arrays`; raise ValueError if the arrays are malformed."""
+        """Set the target encoding from `_statistics_arrays`; raise ValueError if it does not match the columns."""
         if arrays:
             self._statistics = TargetStatistics.from_arrays(arrays)
             kinds = self._encoder.is_categorical
@@ -359,7 +363,7 @@ class SavedEnsemble:
         return raw_of_rows(trees, X, resolve_n_jobs(self.n_jobs))
 
     def _predicting_trees(self) -> TreeEnsemble:
-        """Return the trees whose values are summed."""
+        """Return the trees whose values are summed in predictions."""
         return self._ensemble
 
     def _shown_trees(self) -> TreeEnsemble:
@@ -390,7 +394,7 @@ class SavedEnsemble:
 def _targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64]:
     """Return the targets to average for target encoding, (n_targets, n_rows).
 
-    A target with three or more classes gives an indicator for each class.
+    A target with three or more classes gives an indicator for each class, `n_classes` of them.
     """
     targets = np.atleast_2d(y.T)
     sizes = n_classes if len(n_classes) == len(targets) else [0] * len(targets)
@@ -410,29 +414,16 @@ class _MergedColumn(NamedTuple):
     old_codes: list[NDArray[np.intp]]
 
 
-def on_one_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEnsemble]:
-    """Return the trees of several fitted models, recoded to a common binning.
-
-    Parameters
-    ----------
-    models : sequence of TreeModel
-        Fitted models with the same columns; their categories may differ.
-    encoder : InputEncoder
-        Encoder that knows the categories of all models.
-
-    Raises
-    ------
-    ValueError
-        If a column has too many bins in all models, or the models read its codes differently.
-    """
+def recode_to_common_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEnsemble]:
+    """Return the trees of several fitted models, recoded to a common binning with the encoder's categories."""
     binnings = [model._ensemble.binning for model in models]
-    thresholds = _thresholds(models)
+    thresholds = _common_thresholds(models)
     kinds = binnings[0].is_categorical
-    columns = {f: _joined(models, f, encoder) for f in np.flatnonzero(kinds).tolist()}
+    columns = {f: _merge_codes(models, f, encoder) for f in np.flatnonzero(kinds).tolist()}
     for f, feature_thresholds in enumerate(thresholds):
         n_codes = len(columns[f].old_codes[0]) if f in columns else len(feature_thresholds) + 2
         if n_codes > MAX_CODES:
-            name = _name(encoder, int(models[0]._column_of[f]))
+            name = _column_label(encoder, int(models[0]._column_of[f]))
             raise ValueError(
                 f"column {name} must have at most {MAX_CODES} bins across all models; got "
                 f"{n_codes}. Fit the models with a smaller max_bins."
@@ -445,32 +436,19 @@ def on_one_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEns
     codes = [columns[f].codes if f in columns else None for f in range(len(kinds))]
     binning = Binning(thresholds, codes, lookup)
     return [
-        on_binning(model._ensemble, binning, {f: column.old_codes[number] for f, column in columns.items()})
+        recode_trees(model._ensemble, binning, {f: column.old_codes[number] for f, column in columns.items()})
         for number, model in enumerate(models)
     ]
 
 
-def on_binning(trees: TreeEnsemble, binning: Binning, old_codes: dict[int, NDArray[np.intp]]) -> TreeEnsemble:
-    """Recode trees to another binning, including linear models in the leaves."""
+def recode_trees(trees: TreeEnsemble, binning: Binning, old_codes: dict[int, NDArray[np.intp]]) -> TreeEnsemble:
+    """Return the trees recoded to `binning`; `old_codes` has, by feature, the old bin code of each new code."""
     out = recoded(trees, binning, old_codes)
     return LinearEnsemble(out, trees.linear) if isinstance(trees, LinearEnsemble) else out
 
 
-def knowing_more(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> TreeEnsemble:
-    """Return trees with an extended binning that has codes for the new categories of an encoder.
-
-    The existing trees treat the new categories as unseen, and further trees can split on them. Only as many new
-    categories get a code as `max_bins` allows, in the order of the encoder.
-
-    Parameters
-    ----------
-    model : TreeModel
-        A fitted model.
-    trees : TreeEnsemble
-        Trees on the model's table.
-    encoder : InputEncoder
-        Encoder whose categories start with those that the model knows.
-    """
+def extend_categories(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> TreeEnsemble:
+    """Return the trees with a binning that has codes for the new categories of an extended encoder."""
     binning, old_codes = trees.binning, {}
     category_codes = list(binning.category_codes)
     for f in np.flatnonzero(binning.is_categorical).tolist():
@@ -479,18 +457,18 @@ def knowing_more(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> Tree
         categories = encoder.categories[column]
         if categories is None:
             continue
-        positions = np.array(_places(model._encoder, column, categories, 0))
+        positions = np.array(_code_positions(model._encoder, column, categories, 0))
         codes = binning.of_features([f]).codes(positions[:, None])[0].astype(np.intp)
         n_known, n_all = len(model._encoder.categories[column]), len(categories)
         new = np.arange(n_known, n_all)[: max(model.max_bins + 1 - n_codes, 0)]
         old_codes[f] = np.append(old_codes[f], codes[new])
         codes[new] = n_codes + np.arange(len(new))
         category_codes[f] = codes.astype(np.uint16)
-    return on_binning(trees, Binning(binning.thresholds, category_codes, binning.lookup), old_codes)
+    return recode_trees(trees, Binning(binning.thresholds, category_codes, binning.lookup), old_codes)
 
 
-def _thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
-    """Return the thresholds of the first model if all are equal, and otherwise all thresholds that trees use."""
+def _common_thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
+    """Return each feature's thresholds of the first model if all are equal, otherwise all that trees use."""
     every = [model._ensemble.binning.thresholds for model in models]
     if all(all(map(np.array_equal, every[0], thresholds)) for thresholds in every[1:]):
         return every[0]
@@ -498,19 +476,22 @@ def _thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
     return [np.unique(np.concatenate(of_column)) for of_column in zip(*used, strict=True)]
 
 
-def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _MergedColumn:
-    """Return the coarsest codes that distinguish everything that any model distinguishes; missing values are 0."""
+def _merge_codes(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _MergedColumn:
+    """Return the coarsest codes of a feature that distinguish all categories that any model distinguishes.
+
+    Code 0 is for missing values.
+    """
     column = int(models[0]._column_of[feature])
     categories = encoder.categories[column]
     binnings = [model._ensemble.binning.of_features([feature]) for model in models]
     ways = [0 if each.lookup is None else int(each.lookup[0, 1]) for each in binnings]
     if categories is None and len(set(ways)) > 1:
-        name = _name(encoder, column)
+        name = _column_label(encoder, column)
         raise ValueError(f"column {name} must hold integer codes, because the models treat fractions differently.")
     n_positions = max(len(each.category_codes[0]) for each in binnings)
     codes = []
     for model, binning in zip(models, binnings, strict=True):
-        positions = _places(model._encoder, column, categories, n_positions)
+        positions = _code_positions(model._encoder, column, categories, n_positions)
         codes.append(binning.codes(np.array([[np.nan], *([position] for position in positions), [_BEYOND]]))[0])
     every, first, kind = np.unique(np.stack(codes), axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -519,8 +500,8 @@ def _joined(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _Merg
     return _MergedColumn(code[1:-1].astype(np.uint16), int(code[-1]), old)
 
 
-def _places(encoder: InputEncoder, column: int, categories: list[Any] | None, n_positions: int) -> list[float]:
-    """Return the position that a model's own encoder gives to each category of a column."""
+def _code_positions(encoder: InputEncoder, column: int, categories: list[Any] | None, n_positions: int) -> list[float]:
+    """Return the position that a model's own encoder gives to each category of a column, (n_categories,)."""
     if categories is None:
         return [float(position) for position in range(n_positions)]
     positions = {category: float(position) for position, category in enumerate(encoder.categories[column] or [])}
@@ -529,27 +510,20 @@ def _places(encoder: InputEncoder, column: int, categories: list[Any] | None, n_
     return [positions.get(same.get(each, each), encoder.unseen) for each in categories] + missing
 
 
-def _name(encoder: InputEncoder, column: int) -> str:
+def _column_label(encoder: InputEncoder, column: int) -> str:
+    """Return a column's quoted name, or its index if columns have no names."""
     return str(column) if encoder.names is None else repr(encoder.names[column])
 
 
-def of_rounds(model: Any, chosen: slice) -> Any:
-    """Return a copy of a fitted model that has only some of its rounds and the same baseline.
-
-    Parameters
-    ----------
-    model : BoostedTrees
-        A fitted model.
-    chosen : slice
-        Rounds to keep. If there are none, the model predicts the initial constant.
-    """
+def slice_rounds(model: Any, chosen: slice) -> Any:
+    """Return a copy of a fitted model that has only the rounds in the slice `chosen`, and an equal baseline."""
     trees = model._ensemble
     per_round = trees.trees_per_round
     rounds = np.arange(trees.n_trees // per_round)[chosen]
     kept = (rounds[:, None] * per_round + np.arange(per_round)).ravel()
     separate = trees.separate_trees()
     part = copy(model)
-    part._forget("_best_trees", "_calibration", "oob_improvement_", "oob_prediction_", "oob_decision_function_")
+    part._delete("_best_trees", "_calibration", "oob_improvement_", "oob_prediction_", "oob_decision_function_")
     part._ensemble = type(trees).from_trees(
         [separate[number] for number in kept.tolist()], trees.tree_output[kept], trees.baseline, trees.binning
     )

@@ -171,14 +171,14 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return self._has_class_shares or self._targets is not None or self._loss.link == IDENTITY
 
     def _inverse_link(self, raw: Array) -> Array:
-        """Apply the inverse link to raw predictions of one target, (n_rows,); classifiers return the last class."""
+        """Return the predictions of raw predictions of one target, (n_rows,), for the last class in classification."""
         if self._targets is not None:
             return raw
         predicted: Array = self._loss.predict(raw[:, None])
         return predicted if predicted.ndim == 1 else predicted[:, -1]
 
     def _contribution_scale(self) -> float:
-        """Return the factor that turns the sum of the trees into a prediction."""
+        """Return the factor that turns the sum of the trees' values into a prediction."""
         return 1 / self._ensemble.n_trees if self._combination == "mean" else 1.0
 
     def permutation_importance(
@@ -211,7 +211,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return permutation_importance(self, X, y, sample_weight, n_repeats, random_state)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
-        """Return what `score` would return for raw predictions and encoded targets."""
+        """Return the score of raw predictions, (n_rows, n_outputs), for encoded targets."""
         return score_of_predictions(self._loss.predict(raw), y, weight, of_classes=hasattr(self, "classes_"))
 
     @property
@@ -252,7 +252,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return importances / importances.sum() if importances.any() else importances
 
     def _part_importances(self) -> Array:
-        """Return `feature_importances_` for each of `feature_parts_`."""
+        """Return the importance of each of `feature_parts_`, normalised to sum to 1."""
         gain = self._ensemble.feature_importances("gain").astype(np.float64)
         return gain / gain.sum() if gain.sum() > 0 else gain
 
@@ -438,7 +438,7 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
     ValueError.
     """
     classes = vars(model).get("classes_", [])
-    signs = _signs(model)
+    signs = _constraint_signs(model)
     if signs is None:
         return None
     for column in model._encoder.expanded:
@@ -462,7 +462,8 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
     return signs[..., model._column_of]
 
 
-def _signs(model: Any) -> NDArray[np.int8] | None:
+def _constraint_signs(model: Any) -> NDArray[np.int8] | None:
+    """Return each column's monotonic constraint, 1, -1 or 0, with a row per class if set by class; None without any."""
     classes = vars(model).get("classes_")
     classes = None if isinstance(classes, list) else classes
     constraints = getattr(model, "monotonic_cst", None)
@@ -472,7 +473,7 @@ def _signs(model: Any) -> NDArray[np.int8] | None:
 
 
 def path_rules(model: Any) -> dict[str, Any]:
-    """Return the interaction constraints as rules of both engines."""
+    """Return the interaction constraints as keyword arguments of the growth parameters of both engines."""
     max_on_path, groups = interaction_groups(model.interaction_cst, _columns(model))
     return {
         "max_features_on_path": max_on_path,
@@ -500,10 +501,10 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
     return chances[model._column_of]
 
 
-def obeyed(model: Any) -> dict[str, Any]:
-    """Return the constraints on columns that all trees of a fitted model obey, by parameter, in a comparable form."""
+def column_constraints(model: Any) -> dict[str, Any]:
+    """Return the column constraints that a fitted model's trees obey, by parameter, in a comparable form."""
     columns = _columns(model)
-    signs = _signs(model)
+    signs = _constraint_signs(model)
     on_path, groups = interaction_groups(getattr(model, "interaction_cst", None), columns)
     chances = feature_chances(getattr(model, "feature_weights", None), columns)
     return {
@@ -522,7 +523,7 @@ def check_same_rules(model: Any) -> None:
         of_last, of_now = last._category_options().encoding, model._category_options().encoding
         parameters["categories.encoding"] = of_last, of_now
         del parameters["categories"]
-    rules = obeyed(last), obeyed(model)
+    rules = column_constraints(last), column_constraints(model)
     for name, (was, now) in parameters.items():
         one, other = (fit_rules[name] for fit_rules in rules) if name in rules[0] else map(plain_parameter, (was, now))
         if one != other:
@@ -533,5 +534,6 @@ def check_same_rules(model: Any) -> None:
 
 
 def _columns(model: Any) -> ColumnLookup:
+    """Return the lookup of the columns of X by name or index."""
     encoder = model._encoder
     return ColumnLookup(model.n_features_in_, encoder.names)

@@ -35,7 +35,7 @@ from fastens import (
     VotingRegressor,
     WeightedMajorityClassifier,
 )
-from fastens.combining.responses import MemberError, class_response, label_places, number_response
+from fastens.combining.responses import MemberError, class_response, label_indices, number_response
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -291,9 +291,9 @@ def test_probabilities_without_classes():
 
 
 def test_labels_in_a_column_are_labels():
-    np.testing.assert_array_equal(label_places("a", Y[:, None], np.arange(3), len(Y)), Y)
+    np.testing.assert_array_equal(label_indices("a", Y[:, None], np.arange(3), len(Y)), Y)
     with pytest.raises(MemberError, match=r"one label for each row; got the shape \(149,\) for 150 rows"):
-        label_places("a", Y[1:], np.arange(3), len(Y))
+        label_indices("a", Y[1:], np.arange(3), len(Y))
 
 
 # Numbers --------------------------------------------------

@@ -11,8 +11,8 @@ from sklearn.utils.metadata_routing import MetadataRouter
 
 from fastens.base import BaseClassifier
 from fastens.bayes.posterior import PosteriorMixin, check_prior, draw_index, generator, normalised
-from fastens.combining.folds import Fold, GivenRows, MemberData, known_rows
-from fastens.combining.responses import joined_labels, labels_of_members, own_request
+from fastens.combining.folds import Fold, GivenRows, MemberData, rows_with_responses
+from fastens.combining.responses import ensemble_request, joined_labels, labels_of_members
 from fastens.combining.voting import BaseWeightedMembers
 from fastens.engine.elementary import betaln, exp, log, softmax, xlog1py, xlogy
 from fastens.modelfile.saving import Arrays, Saved, SavedParts
@@ -221,7 +221,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of `fit` to its members; validation rows are not routed."""
-        return super().get_metadata_routing().add_self_request(own_request(self, reads_validation_rows=True))
+        return super().get_metadata_routing().add_self_request(ensemble_request(self, reads_validation_rows=True))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
         """Fit the members and compute their posterior."""
@@ -325,7 +325,7 @@ def _ignore_unseen_classes(data: MemberData, folds: list[Fold]) -> MemberData:
 
 def _make_evidence(responses: list[Array], data: MemberData, noise: Any) -> Evidence:
     """Return the evidence of the rows for which every member has a response."""
-    rows = known_rows(responses)
+    rows = rows_with_responses(responses)
     return Evidence(np.stack(responses)[:, rows], data.y[rows].astype(np.intp), data.weight[rows], noise)
 
 
