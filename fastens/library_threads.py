@@ -17,7 +17,8 @@ from threadpoolctl import ThreadpoolController
 def _find_libraries(n_modules: int) -> ThreadpoolController:
     """Return the controller of the loaded thread libraries.
 
-    A search takes about 5 ms, so it is repeated only after new modules have been imported, which may load libraries.
+    A search takes about 5 ms, so it is repeated only if `n_modules`, the number of imported modules, has changed,
+    because new modules may load libraries.
     """
     return ThreadpoolController()
 

@@ -19,9 +19,9 @@ from fastens.distributed.rank_fit import (
     FitProgress,
     FitTask,
     SpreadTable,
-    copy_without_callbacks,
+    as_file,
     fitted_state,
-    temp_file,
+    silent_copy,
 )
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
@@ -118,7 +118,7 @@ def run_coordinator(
     with model._announcing() if hasattr(model, "_announcing") else nullcontext([]) as callbacks:
         coordinator.callbacks = callbacks
         content = None if resume is None else Path(resume).read_bytes()
-        task = FitTask(copy_without_callbacks(model), arguments, content, table.checkpoint_every, bool(callbacks))
+        task = FitTask(silent_copy(model), arguments, content, table.checkpoint_every, bool(callbacks))
         state = coordinator.run(task)
     _replace_fitted_state(model, state)
     return model
@@ -191,7 +191,7 @@ class _Coordinator:
             error.add_note("There was no checkpoint yet.")
             return
         kind = type(self._model)
-        with temp_file(self._checkpoint) as path:
+        with as_file(self._checkpoint) as path:
             restored = load_model(path, {kind.__name__: kind}.get, kind.__name__)
         _replace_fitted_state(self._model, fitted_state(restored))
         error.add_note(

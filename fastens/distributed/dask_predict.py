@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from fastens.distributed.dask_table import DaskTable, delayed_parts, is_collection, partitions
-from fastens.distributed.rank_fit import are_column_names, copy_without_callbacks, join_partitions
+from fastens.distributed.rank_fit import are_columns, join_partitions, silent_copy
 from fastens.engine.threads import limited_threads
 from fastens.table.answers import BY_ROW
 from fastens.table.opening import joined_targets
@@ -48,7 +48,7 @@ def predict_on_dask(model: Any, method: str, X: Any, arguments: dict[str, Any]) 
         named = {*names, *(value for value in arguments.values() if isinstance(value, str))}
         X = X[[name for name in X.columns if name in named]]  # other columns are not read
     parts = partitions(X, by_row)
-    shared = dask.delayed(deepcopy(copy_without_callbacks(model)), pure=False, traverse=False)
+    shared = dask.delayed(deepcopy(silent_copy(model)), pure=False, traverse=False)
     answer = dask.delayed(_predict_partition, pure=False)
     results = [answer(shared, method, part.pop("X"), arguments, part) for part in parts]
     if isinstance(X, list | tuple):
@@ -59,9 +59,7 @@ def predict_on_dask(model: Any, method: str, X: Any, arguments: dict[str, Any]) 
     if not isinstance(meta, list):
         return _concat_lazily(results, lengths, meta)
     item = dask.delayed(getitem, pure=False)
-    return [
-        _concat_lazily([item(each, k) for each in results], lengths, output_meta) for k, output_meta in enumerate(meta)
-    ]
+    return [_concat_lazily([item(each, k) for each in results], lengths, output) for k, output in enumerate(meta)]
 
 
 def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: dict[str, Any]) -> float:
@@ -79,9 +77,7 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: di
         The other arguments of `score`.
     """
     table = DaskTable.of(X).table
-    named = {
-        name: value for name, value in arguments.items() if isinstance(value, str) or are_column_names(value, table)
-    }
+    named = {name: value for name, value in arguments.items() if isinstance(value, str) or are_columns(value, table)}
     several = {name: list(value) for name, value in named.items() if not isinstance(value, str)}
     chosen = {column for value in named.values() for column in ([value] if isinstance(value, str) else value)}
     for name, value in named.items():
@@ -111,7 +107,7 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: di
 
 
 def _join_column(parts: list[Any], name: str) -> Any:
-    """Return one array of the values of a column in all partitions of a table."""
+    """Return the values of column `name` in all partitions of a table, joined to one column."""
     return join_partitions([part[name] for part in parts], is_table=False)
 
 

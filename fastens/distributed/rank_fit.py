@@ -167,10 +167,7 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
         if hasattr(model, "callbacks"):
             model.callbacks = [_Relay(task, comm, watcher)]
         try:
-            with (
-                nullcontext() if task.checkpoint is None else temp_file(task.checkpoint) as path,
-                model._over(comm),
-            ):
+            with nullcontext() if task.checkpoint is None else as_file(task.checkpoint) as path, model._over(comm):
                 model.fit(**arguments, **({} if path is None else {"resume": path}))
         except (TypeError, ValueError) as error:
             raise _locate_error(error, model, arguments, sizes) from None
@@ -182,7 +179,7 @@ Sizes = dict[str, list[tuple[Any, int]]]
 
 
 def _collect_arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tuple[dict[str, Any], Sizes]:
-    """Return the arguments of `fit`, with partitions moved out of `tables`, and (index, n_rows) of each partition."""
+    """Return the arguments of `fit`, with partitions moved out of `tables`, and their (index, n_rows) by table."""
     arguments: dict[str, Any] = dict(task.arguments)
     sizes: Sizes = {}
     for table in sorted(tables):  # the same order on all ranks
@@ -289,7 +286,7 @@ class _OwnParts(TableParts):
     _n_passes = 0  # passes left, the last of which drops each partition after reading; 0 keeps all partitions
 
     def release(self, n_passes: int) -> None:
-        """Drop the partitions during the last of the next `n_passes` passes."""
+        """Make the last of the next `n_passes` passes over the rows free each partition after it was read."""
         self._n_passes = n_passes
 
     def _read(self) -> Iterator[Any]:
@@ -325,7 +322,7 @@ class _Relay:
             # A checkpoint costs more as the model grows, so the interval grows, too: the total cost of checkpoints
             # stays a fixed fraction of training.
             self._next = env.iteration + max(self._task.every, env.iteration // 10)
-            content = model_as_bytes(env.model)
+            content = to_file_bytes(env.model)
             if self._comm.rank == 0 and content is not None:
                 self._watcher.report("checkpoint", content)
         return self._task.is_watched and self._ask_callbacks(env)
@@ -350,7 +347,7 @@ def fitted_state(model: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(model).items() if name not in excluded}
 
 
-def copy_without_callbacks(model: Any) -> Any:
+def silent_copy(model: Any) -> Any:
     """Return a shallow copy of an estimator, fitted or not, that calls no callbacks and prints nothing."""
     clone = copy(model)
     for name in ("_on_round", "_skl_callbacks"):
@@ -361,7 +358,7 @@ def copy_without_callbacks(model: Any) -> Any:
     return clone
 
 
-def model_as_bytes(model: Any) -> bytes | None:
+def to_file_bytes(model: Any) -> bytes | None:
     """Return the bytes of a model's file, or None if model files cannot store its parameters."""
     with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
         path = Path(folder) / "model"
@@ -372,7 +369,7 @@ def model_as_bytes(model: Any) -> bytes | None:
 
 
 @contextmanager
-def temp_file(content: bytes) -> Iterator[str]:
+def as_file(content: bytes) -> Iterator[str]:
     """Yield the path of a temporary file with this content."""
     with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
         path = os.path.join(folder, "model")
@@ -451,10 +448,10 @@ def tables_in(X: Any, fit_params: Mapping[str, Any], is_spread: Callable[[Any], 
             raise ValueError(f"{name} must be {accepted} if X is one; got {type(table).__name__}.")
         values: dict[str, Any] = {other: fit_params.get(other) for other in BY_ROW[name]}
         by_row = {other: value for other, value in values.items() if is_spread(value) or np.ndim(value) > 0}
-        yield name, table, {other: value for other, value in by_row.items() if not are_column_names(value, table)}
+        yield name, table, {other: value for other, value in by_row.items() if not are_columns(value, table)}
 
 
-def are_column_names(value: Any, table: Any) -> bool:
+def are_columns(value: Any, table: Any) -> bool:
     """Return True if a value is a list of strings that name columns of the table, which must not be an array."""
     return are_texts(value) and not hasattr(table, "chunks")
 
@@ -485,14 +482,14 @@ def split_evenly(n_parts: int, n_ranks: int) -> list[range]:
 
 
 def assign_workers(
-    parts_by_rank: Sequence[range], holders: Mapping[int, Collection[str]], addresses: Sequence[str]
+    ranges: Sequence[range], holders: Mapping[int, Collection[str]], addresses: Sequence[str]
 ) -> list[int]:
-    """Assign a worker to each rank so that few partitions have to move.
+    """Return the index of the worker for each rank, assigned so that few partitions have to move.
 
     Parameters
     ----------
-    parts_by_rank : list of range
-        The partitions of each rank.
+    ranges : list of range
+        The partition indices of each rank.
     holders : dict
         The workers that already hold each partition, by the index of the partition.
     addresses : list of str
@@ -503,8 +500,8 @@ def assign_workers(
     >>> assign_workers([range(0, 2), range(2, 3)], {0: ["b"], 2: ["a"]}, ["a", "b", "c"])
     [1, 0]
     """
-    moved = np.zeros((len(parts_by_rank), len(addresses)))
-    for rank, parts in enumerate(parts_by_rank):
+    moved = np.zeros((len(ranges), len(addresses)))
+    for rank, parts in enumerate(ranges):
         for part in parts:
             held = holders.get(part, ())
             moved[rank] -= [address in held for address in addresses]

@@ -97,9 +97,8 @@ def _start_group(table: RayTable, parts: Parts, task: FitTask) -> Iterator[Worke
     try:
         nodes = _wait_for_actors(started, table.patience, n_cpus)
         parts_by_rank = split_evenly(len(parts["X"]), len(nodes))
-        actors = [
-            list(nodes)[k] for k in assign_workers(parts_by_rank, _partition_holders(parts["X"]), list(nodes.values()))
-        ]
+        order = assign_workers(parts_by_rank, _partition_holders(parts["X"]), list(nodes.values()))
+        actors = [list(nodes)[k] for k in order]
         _fetch([_call(actor, "set_rank", rank, actors) for rank, actor in enumerate(actors)], table.patience)
         _load(actors, parts_by_rank, parts, table.patience)
         n_threads = max(1, int(n_cpus))

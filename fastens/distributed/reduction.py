@@ -91,7 +91,7 @@ class RanksComm(Comm):
         return finish
 
     def allreduce_max(self, *arrays: Numbers) -> None:
-        """Replace arrays by their elementwise maxima over the ranks."""
+        """Replace arrays by their elementwise maxima over the ranks, in place."""
         self._reduce("max", arrays)
 
     def allgather(self, value: Any) -> list[Any]:
@@ -268,11 +268,11 @@ class Mailbox:
         self.renew()
 
     def renew(self) -> None:
-        """Extend the deadline, because the process that started the fit has responded."""
+        """Move the deadline to `patience` seconds from now, because the process that started the fit has responded."""
         self._expires = time.monotonic() + self._patience
 
     def put(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Store a message of a rank."""
+        """Store a message that a rank has sent to this one, and wake the thread that waits for it."""
         with self._changed:
             self._messages[rank, tag] = payload
             self._changed.notify_all()

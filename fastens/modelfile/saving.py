@@ -188,7 +188,7 @@ class SavedEstimator:
 
 
 def _is_always_saved(model: Any) -> bool:
-    """Return True for any model."""
+    """Return True for any model, as the `when` of attributes that all models have."""
     return True
 
 
@@ -320,7 +320,7 @@ def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> An
 
 
 def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: int = 1) -> dict[str, Any]:
-    """Return the arrays whose names are `prefix`, `n_numbers` numbers and a name, as dicts by numbers ("3.0")."""
+    """Return {"3.0": {name: array}} for arrays named `prefix` + "3.0." + name, with `n_numbers` numbers (here 2)."""
     groups: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith(prefix):

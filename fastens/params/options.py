@@ -87,7 +87,7 @@ class Options:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def replaced(self, options: Mapping[str, Any]) -> Self:
-        """Return a copy with some options replaced; raise ValueError for unknown names."""
+        """Return a copy with some options replaced, by name; raise ValueError for unknown names."""
         current_options = self.get_params()
         for name in options:
             if name not in current_options:
@@ -161,7 +161,7 @@ class Goss(Options, of="sampling"):
     other_rate: float = parameter(real(0, 1, open_low=True), default=0.1)
 
     def check(self, parameter: str) -> None:
-        """Raise ValueError for invalid options, including rates whose sum is above 1."""
+        """Raise ValueError for invalid options, including rates whose sum is above 1; `parameter` holds the record."""
         super().check(parameter)
         if self.top_rate + self.other_rate > 1:
             raise ValueError(

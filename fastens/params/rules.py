@@ -35,14 +35,14 @@ class Rule:
         )
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError if `value` violates the rule."""
+        """Raise ValueError, which names the parameter `name`, if its value violates the rule."""
         if not self.holds(value):
             ours = self.elsewhere(value.lower()) if isinstance(value, str) else None
             raise ValueError(f"{name} must be {self.text}; got {value!r}.{f' Use {ours!r}.' if ours else ''}")
 
 
 def whole(low: int, high: int | None = None) -> Rule:
-    """Return a rule for integers in a closed range."""
+    """Return a rule for integers from `low` to `high`, both inclusive; if `high` is None, there is no maximum."""
     text = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
 
     def holds(value: Any) -> bool:
@@ -69,7 +69,7 @@ def real(low: float, high: float = math.inf, *, open_low: bool = False, open_hig
 
 
 def one_of(*options: Any) -> Rule:
-    """Return a rule for a fixed set of values."""
+    """Return a rule that requires one of these values, with the same type."""
     text = (
         " or ".join(repr(option) for option in options)
         if len(options) < 3
