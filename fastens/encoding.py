@@ -133,4 +133,5 @@ class TableEncoder(TransformerMixin, BaseFastens):
         return self.split_dates
 
     def _category_options(self) -> Categories:
+        """Return the options for encoding categories that the parameters stand for."""
         return Categories(encoding="partition", missing=self.missing, unseen=self.unseen)

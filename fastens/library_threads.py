@@ -14,21 +14,22 @@ from threadpoolctl import ThreadpoolController
 
 
 @lru_cache(maxsize=1)
-def _loaded(n_modules: int) -> ThreadpoolController:
+def _find_libraries(n_modules: int) -> ThreadpoolController:
     """Return the controller of the loaded thread libraries.
 
-    A search takes about 5 ms, so it is repeated only after new modules have been imported, which may load libraries.
+    A search takes about 5 ms, so it is repeated only if `n_modules`, the number of imported modules, has changed,
+    because new modules may load libraries.
     """
     return ThreadpoolController()
 
 
 @contextmanager
-def limited_libraries(**limits: int) -> Iterator[None]:
-    """Limit the threads of other libraries; libraries with a process-wide limit, such as OpenBLAS, get one thread."""
-    libraries = _loaded(len(sys.modules))
+def limited_libraries(**max_threads: int) -> Iterator[None]:
+    """Limit threads by API within the context, such as ``blas=1, openmp=4``; process-wide limits become 1."""
+    libraries = _find_libraries(len(sys.modules))
     shared = [each for each in libraries.lib_controllers if getattr(each, "threading_layer", "openmp") == "pthreads"]
     unshared = libraries.select(filepath=[each.filepath for each in libraries.lib_controllers if each not in shared])
-    with _one_thread.of(shared), unshared.limit(limits=limits):
+    with _one_thread.limit(shared), unshared.limit(limits=max_threads):
         yield
 
 
@@ -41,15 +42,15 @@ class _OneThread:
     def __init__(self) -> None:
         self._n_within = 0
         self._before: dict[str, tuple[Any, int]] = {}
-        self.free()
+        self.reset_lock()
 
-    def free(self) -> None:
+    def reset_lock(self) -> None:
         """Create a new lock, because in a forked child the old one may be held by a thread that no longer exists."""
         self._lock = threading.Lock()
 
     @contextmanager
-    def of(self, libraries: list[Any]) -> Iterator[None]:
-        """Limit these libraries to one thread."""
+    def limit(self, libraries: list[Any]) -> Iterator[None]:
+        """Limit each of these threadpoolctl libraries to one thread until the last concurrent context ends."""
         with self._lock:
             self._n_within += 1
             for library in libraries:
@@ -80,4 +81,4 @@ def _set_threads(library: Any, n_threads: int) -> None:
 
 _one_thread = _OneThread()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_one_thread.free)
+    os.register_at_fork(after_in_child=_one_thread.reset_lock)

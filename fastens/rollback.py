@@ -13,29 +13,29 @@ Learn = TypeVar("Learn", bound=Callable[..., Any])
 
 
 # The models that are being fitted, by id: the thread that fits the model, and its outermost context.
-_learning: dict[int, tuple[int, object]] = {}
+_fitting_thread: dict[int, tuple[int, object]] = {}
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_learning.clear)
+    os.register_at_fork(after_in_child=_fitting_thread.clear)
 
 
 # By the id of a model, the error that ends its fit and the names of the attributes to keep (all of them if empty).
-_left: dict[int, tuple[BaseException, tuple[str, ...]]] = {}
+_kept_by_error: dict[int, tuple[BaseException, tuple[str, ...]]] = {}
 
 
 @contextmanager
-def _alone(model: Any) -> Iterator[None]:
-    """Raise RuntimeError if another thread fits the same model, because both would overwrite its attributes."""
+def _exclusive_fit(model: Any) -> Iterator[None]:
+    """Raise RuntimeError if another thread fits this model; otherwise prevent other fits within the context."""
     owner = threading.get_ident(), object()
     try:
-        if _learning.setdefault(id(model), owner)[0] != owner[0]:
+        if _fitting_thread.setdefault(id(model), owner)[0] != owner[0]:
             raise RuntimeError(
                 f"This {type(model).__name__} is being fitted in another thread. Fit a separate clone in each thread."
             )
         yield
     finally:
-        if _learning.get(id(model)) is owner:
-            del _learning[id(model)]
-            _left.pop(id(model), None)
+        if _fitting_thread.get(id(model)) is owner:
+            del _fitting_thread[id(model)]
+            _kept_by_error.pop(id(model), None)
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def restore_on_error(model: Any, *, fits: bool = False) -> Iterator[None]:
     The block must not modify existing arrays in place. With ``fits=True``, the block is a fit, which reads the current
     parameters. Raises RuntimeError if another thread is fitting the model.
     """
-    with _alone(model):
+    with _exclusive_fit(model):
         before = dict(vars(model))
         if fits:
             # A fit that continues training compares its parameters with these.
@@ -54,7 +54,7 @@ def restore_on_error(model: Any, *, fits: bool = False) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            last, names = _left.get(id(model), (None, ()))
+            last, names = _kept_by_error.get(id(model), (None, ()))
             if last is not error or names:
                 before |= {name: vars(model)[name] for name in names if last is error}
                 vars(model).clear()
@@ -66,14 +66,14 @@ def restore_on_error(model: Any, *, fits: bool = False) -> Iterator[None]:
 
 
 def keep_partial(model: Any, error: BaseException, *names: str) -> None:
-    """Keep a model, or only the named attributes, when an error ends its fit, because the result so far is useful."""
-    if id(model) in _learning:
-        _left[id(model)] = error, names
+    """Make `restore_on_error` keep the model, or only these attributes, when `error` ends its fit."""
+    if id(model) in _fitting_thread:
+        _kept_by_error[id(model)] = error, names
 
 
 @contextmanager
 def keep_on_interrupt(model: Any) -> Iterator[None]:
-    """On Ctrl-C, restore the state before the block and keep it, because the block only refines a fitted model."""
+    """On KeyboardInterrupt, restore the model's state before the block, which the enclosing fit then keeps."""
     try:
         with restore_on_error(model):
             yield

@@ -21,7 +21,7 @@ _RELAY: ContextVar[Relay | None] = ContextVar("fastens_relay", default=None)
 
 @contextmanager
 def relayed(relay: Relay) -> Iterator[None]:
-    """Pass the warnings of this thread to a function, because the caller is in another process."""
+    """Pass warnings of this thread to the function `relay(message, category)` instead within the context."""
     token = _RELAY.set(relay)
     try:
         yield

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastens.conformal.fold_quantiles import upper_ends as upper_ends_of_folds
 from fastens.engine.elementary import sum_in_order
 from fastens.engine.threads import threads_for
-from fastens.modelfile.storage import parsed
+from fastens.modelfile.storage import parse_json
 from fastens.params.rules import real
 from fastens.table.columns.factorize import category_of, factorize, is_missing
 from fastens.table.columns.numbers import numbers_in, unmasked
@@ -309,7 +309,7 @@ class Conditions:
         """Restore the state from `to_arrays`; raise ValueError if the arrays are malformed."""
         if f"{prefix}conditions" not in arrays:
             return cls()
-        content = parsed(arrays[f"{prefix}conditions"].tobytes())
+        content = parse_json(arrays[f"{prefix}conditions"].tobytes())
         labels, column, has_ratios = content if isinstance(content, list) and len(content) == 3 else ([[]], None, None)
         is_sound = isinstance(labels, list | None) and isinstance(column, str | None) and type(has_ratios) is bool
         if not is_sound or not all(isinstance(label, str | int | float | None) for label in labels or []):

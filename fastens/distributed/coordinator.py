@@ -21,7 +21,7 @@ from fastens.distributed.rank_fit import (
     SpreadTable,
     as_file,
     fitted_state,
-    unfitted_clone,
+    silent_copy,
 )
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
@@ -53,24 +53,24 @@ class WorkerGroup:
         The number of ranks.
     lost : str or None
         The reason why the attempt cannot continue. None while it can.
-    heard : int
+    last_received : int
         The number of the last event that was received.
     """
 
     n_ranks: int
     lost: str | None = None
-    heard: int = 0
+    last_received: int = 0
 
     def renew(self) -> None:
-        """Renew the fit on all workers; raise RankLostError if one does not respond."""
+        """Extend the deadline at which each worker gives up the fit; raise RankLostError if one does not respond."""
         raise NotImplementedError
 
-    def events(self, heard: int) -> list[Event]:
-        """Return the events of the first rank after number `heard`, waiting up to about a second for one."""
+    def events(self, last_received: int) -> list[Event]:
+        """Return the events of the first rank after number `last_received`, waiting up to about a second for one."""
         raise NotImplementedError
 
     def answer(self, number: int, value: Any) -> None:
-        """Send the answer to a question to the first rank."""
+        """Send the answer to the first rank's question with this event number."""
         raise NotImplementedError
 
     def result(self) -> dict[str, Any] | None:
@@ -85,7 +85,7 @@ Start = Callable[[FitTask], AbstractContextManager[WorkerGroup]]
 
 
 def run_coordinator(
-    model: Any, table: SpreadTable, divided: Mapping[str, Any], fit_params: dict[str, Any], start: Start
+    model: Any, table: SpreadTable, parts_by_table: Mapping[str, Any], fit_params: dict[str, Any], start: Start
 ) -> Any:
     """Train on a cluster and return the model.
 
@@ -95,7 +95,7 @@ def run_coordinator(
         An estimator that supports training on several ranks.
     table : SpreadTable
         The table with the settings for the use of the cluster.
-    divided : dict
+    parts_by_table : dict
         The partitions of "X" and "X_val", each with the table and its per-row arguments.
     fit_params : dict
         The arguments of `fit` other than X.
@@ -112,14 +112,15 @@ def run_coordinator(
     """
     resume = fit_params.pop("resume", None)
     by_row = {name for names in BY_ROW.values() for name in names} | {"X_val"}
-    has_parts = {name for tables in divided.values() for name in tables[0]}
+    has_parts = {name for tables in parts_by_table.values() for name in tables[0]}
     arguments = {name: value for name, value in fit_params.items() if not (name in by_row and name in has_parts)}
-    leader = _Leader(model, table, start)
+    coordinator = _Coordinator(model, table, start)
     with model._announcing() if hasattr(model, "_announcing") else nullcontext([]) as callbacks:
-        leader.callbacks = callbacks
+        coordinator.callbacks = callbacks
         content = None if resume is None else Path(resume).read_bytes()
-        state = leader.run(FitTask(unfitted_clone(model), arguments, content, table.checkpoint_every, bool(callbacks)))
-    _take(model, state)
+        task = FitTask(silent_copy(model), arguments, content, table.checkpoint_every, bool(callbacks))
+        state = coordinator.run(task)
+    _replace_fitted_state(model, state)
     return model
 
 
@@ -148,14 +149,14 @@ def check_before_reading(model: Any, X: Any, fit_params: Mapping[str, Any]) -> N
                     )
 
 
-def _take(model: Any, state: dict[str, Any]) -> None:
-    """Replace the fitted state of an estimator, including all attributes of an earlier fit."""
+def _replace_fitted_state(model: Any, state: dict[str, Any]) -> None:
+    """Replace the fitted attributes of an estimator in place by those in `state`, a dict by attribute name."""
     for name in fitted_state(model):
         delattr(model, name)
     vars(model).update(state)
 
 
-class _Leader:
+class _Coordinator:
     """Coordinator that starts a fit, and restarts it after losses until it succeeds."""
 
     callbacks: Sequence[Callable[[Any], Any]] = ()
@@ -166,13 +167,13 @@ class _Leader:
         self._checkpoint: bytes | None = None
 
     def run(self, task: FitTask) -> dict[str, Any]:
-        """Run the fit and return the fitted state."""
+        """Run the fit, restart it from the last checkpoint after losses, and return the fitted attributes by name."""
         left = _MAX_ATTEMPTS
         try:
             while True:
                 try:
-                    with self._start(task) as crew, self._kept_alive(crew):
-                        return self._follow(crew)
+                    with self._start(task) as group, self._renewing(group):
+                        return self._handle_events_until_end(group)
                 except RankLostError as error:
                     # Dask may cancel tasks once because of a restart; if it cancels them twice, it would keep doing so.
                     left = min(left - 1, 1) if isinstance(error, TasksCancelledError) else left - 1
@@ -181,34 +182,34 @@ class _Leader:
                     if left <= 0:
                         raise ClusterLostError(f"the fit was restarted but made no progress: {error}") from error
         except (ClusterLostError, KeyboardInterrupt) as error:
-            self._go_back(error)
+            self._restore_checkpoint(error)
             raise
 
-    def _go_back(self, error: BaseException) -> None:
-        """Reset the model to the last checkpoint."""
+    def _restore_checkpoint(self, error: BaseException) -> None:
+        """Reset the model to the last checkpoint, if there is one, and add a note about it to the error."""
         if self._checkpoint is None:
             error.add_note("There was no checkpoint yet.")
             return
         kind = type(self._model)
         with as_file(self._checkpoint) as path:
             restored = load_model(path, {kind.__name__: kind}.get, kind.__name__)
-        _take(self._model, fitted_state(restored))
+        _replace_fitted_state(self._model, fitted_state(restored))
         error.add_note(
             f"The model has the {self._model.n_estimators_} rounds of the last checkpoint. Save it, and fit "
             "with resume=PATH to continue from there."
         )
 
     @contextmanager
-    def _kept_alive(self, crew: WorkerGroup) -> Iterator[None]:
-        """Renew the fit on the workers periodically within the context, and detect lost workers."""
+    def _renewing(self, group: WorkerGroup) -> Iterator[None]:
+        """Renew the fit on the workers in a background thread within the context; set `group.lost` if one is lost."""
         ended = threading.Event()
 
         def keep() -> None:
-            while crew.lost is None and not ended.wait(min(1.0, self._table.patience / 6)):
+            while group.lost is None and not ended.wait(min(1.0, self._table.patience / 6)):
                 try:
-                    crew.renew()
+                    group.renew()
                 except Exception as error:
-                    crew.lost = str(error)
+                    group.lost = str(error)
 
         threading.Thread(target=keep, daemon=True).start()
         try:
@@ -218,64 +219,66 @@ class _Leader:
 
     # While it runs --------------------------------------------------
 
-    def _follow(self, crew: WorkerGroup) -> dict[str, Any]:
-        """Handle events until the first rank has finished, and return its fitted state."""
+    def _handle_events_until_end(self, group: WorkerGroup) -> dict[str, Any]:
+        """Handle events until the first rank has finished, and return its fitted attributes by name."""
         has_ended = False
         while True:
-            for event in self._events(crew):
+            for event in self._new_events(group):
                 has_ended |= event.kind == "end"
-                self._handle_event(crew, event)
-            state = crew.result()
+                self._handle_event(group, event)
+            state = group.result()
             while has_ended and state is None:  # no more events will come
                 time.sleep(_END_SECONDS)
-                state = crew.result()
+                state = group.result()
             if state is not None:
-                for event in () if has_ended else self._events(crew):
-                    self._handle_event(crew, event)
+                for event in () if has_ended else self._new_events(group):
+                    self._handle_event(group, event)
                 return state
 
-    def _events(self, crew: WorkerGroup) -> list[Event]:
-        events = [event for event in crew.events(crew.heard) if event.number > crew.heard]
-        crew.heard = events[-1].number if events else crew.heard
+    def _new_events(self, group: WorkerGroup) -> list[Event]:
+        """Wait up to about a second for events of the first rank; return those that have not been handled yet."""
+        events = [event for event in group.events(group.last_received) if event.number > group.last_received]
+        group.last_received = events[-1].number if events else group.last_received
         return events
 
-    def _handle_event(self, crew: WorkerGroup, event: Event) -> None:
+    def _handle_event(self, group: WorkerGroup, event: Event) -> None:
+        """Handle one event: report a round, store a checkpoint, repeat a warning or call the callbacks."""
         number, kind, content = event
         if kind == "round":
             if getattr(self._model, "_on_round", None) is not None:
                 self._model._on_round(*content[:4])
             if self._table.on_progress is not None:
                 index, n_rounds, train, validation, *sent = content
-                self._table.on_progress(FitProgress(index + 1, n_rounds, train, validation, crew.n_ranks, *sent))
+                self._table.on_progress(FitProgress(index + 1, n_rounds, train, validation, group.n_ranks, *sent))
         elif kind == "checkpoint":
             self._checkpoint = content
         elif kind == "warning":
             warn(*content)
         elif kind == "callbacks":
             self._question = number
-            answer = self._call_back(crew, content)
-            crew.answer(self._question, answer)
+            answer = self._call_callbacks(group, content)
+            group.answer(self._question, answer)
 
-    def _call_back(self, crew: WorkerGroup, env: Any) -> Any:
-        """Call the callbacks; return True if one requests to stop, or the exception of a callback."""
+    def _call_callbacks(self, group: WorkerGroup, env: Any) -> Any:
+        """Call the callbacks with a round's `env`; return True if one requests to stop, or the exception of one."""
 
-        def fetched() -> Any:
-            crew.answer(self._question, "model")
+        def fetch_model() -> Any:
+            group.answer(self._question, "model")
             while True:
-                for event in self._events(crew):
+                for event in self._new_events(group):
                     if event.kind == "model":  # the rank asks its question again, together with the model
                         self._question = event.number
-                        _take(self._model, event.content)
+                        _replace_fitted_state(self._model, event.content)
                         return self._model
-                    self._handle_event(crew, event)
-                crew.result()  # raises if a rank has failed
+                    self._handle_event(group, event)
+                group.result()  # raises if a rank has failed
 
-        env = replace(env, params=self._model.get_params(deep=False), _model=fetched)
+        env = replace(env, params=self._model.get_params(deep=False), _model=fetch_model)
         try:
             answers = [bool(callback(env)) for callback in self.callbacks]
             return any(answers)
         except RankLostError:
             raise
         except Exception as error:
-            fetched()
+            fetch_model()
             return error

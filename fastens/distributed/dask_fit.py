@@ -22,8 +22,8 @@ from fastens.distributed.coordinator import (
     check_before_reading,
     run_coordinator,
 )
-from fastens.distributed.dask_table import DaskTable, own_value, split
-from fastens.distributed.rank_fit import FitTask, blocks, placed
+from fastens.distributed.dask_table import DaskTable, copy_for_attempt, split_on_dask
+from fastens.distributed.rank_fit import FitTask, assign_workers, split_evenly
 from fastens.distributed.reduction import RankLostError
 from fastens.distributed.session import Event
 
@@ -37,11 +37,12 @@ def fit_on_dask(model: Any, X: Any, fit_params: dict[str, Any]) -> Any:
     """Train on a Dask collection and return the model; see `run_coordinator` for the errors raised."""
     check_before_reading(model, X, fit_params)
     table = DaskTable.of(X)
-    client, parts = _client_of(table), split(table.table, fit_params)
-    return run_coordinator(model, table, parts, fit_params, _Cluster(client, table, parts).crew)
+    client, parts = _find_client(table), split_on_dask(table.table, fit_params)
+    return run_coordinator(model, table, parts, fit_params, _Cluster(client, table, parts).start_group)
 
 
-def _client_of(table: DaskTable) -> Client:
+def _find_client(table: DaskTable) -> Client:
+    """Return the table's client or the default client; raise ValueError if there is none or it is asynchronous."""
     if table.client is None:
         try:
             client = default_client()
@@ -66,17 +67,17 @@ class _Cluster:
         self.silent: set[str] = set()  # workers that do not respond
 
     @contextmanager
-    def crew(self, task: FitTask) -> Iterator[WorkerGroup]:
-        """Start a new attempt: send the partitions to the workers and start training."""
-        crew = _DaskWorkerGroup(self, (self._name, self._n_attempts), [])
+    def start_group(self, task: FitTask) -> Iterator[WorkerGroup]:
+        """Start a new attempt at the fit: send the partitions to the workers, start training and yield the workers."""
+        group = _DaskWorkerGroup(self, (self._name, self._n_attempts), [])
         self._n_attempts += 1
         try:
-            workers = self._workers()
-            owned = blocks(len(self._parts["X"]), min(len(workers), len(self._parts["X"])))
-            crew.seat([workers[k] for k in placed(owned, self._holders(), workers)])
-            self._open(crew, task)
-            crew.futures = self._submit(crew, owned)
-            yield crew
+            workers = self._wait_for_workers()
+            parts_by_rank = split_evenly(len(self._parts["X"]), min(len(workers), len(self._parts["X"])))
+            group.assign_ranks([workers[k] for k in assign_workers(parts_by_rank, self._partition_holders(), workers)])
+            self._open_sessions(group, task)
+            group.futures = self._submit(group, parts_by_rank)
+            yield group
         except Exception as error:
             if self.is_open or isinstance(error, ClusterLostError):
                 raise
@@ -85,7 +86,7 @@ class _Cluster:
             raise ClusterLostError(f"the client or its cluster was closed during the fit: {error!r}") from error
         finally:
             if self.is_open:
-                self._close(crew)
+                self._close_sessions(group)
 
     @property
     def is_open(self) -> bool:
@@ -94,27 +95,27 @@ class _Cluster:
 
     def registered_workers(self) -> set[str]:
         """Return the addresses of the workers that are registered with the scheduler."""
-        return set(self.sync(_addresses, self.client))
+        return set(self.sync(_worker_addresses, self.client))
 
-    def sync(self, function: Any, *args: Any, longer: float = 0.0) -> Any:
+    def sync(self, function: Any, *args: Any, extra_seconds: float = 0.0) -> Any:
         """Call a coroutine function on the client's event loop; raise ClusterLostError on failure or timeout.
 
-        The timeout is the patience plus `longer` seconds.
+        The timeout is the patience plus `extra_seconds` seconds.
         """
         try:
-            return self.client.sync(function, *args, callback_timeout=self.table.patience + longer)
+            return self.client.sync(function, *args, callback_timeout=self.table.patience + extra_seconds)
         except OSError as error:
             raise ClusterLostError(f"the scheduler does not answer: {error!r}") from error
 
-    def on_each(self, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float | None = None) -> list[Any]:
-        """Call a function on workers, each the first argument of a call; return the results or exceptions."""
+    def call_workers(self, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float | None = None) -> list[Any]:
+        """Call a function with each tuple (worker address, *arguments); return the results or exceptions in order."""
         limit = self.table.patience if seconds is None else seconds
         # Each call must time out before `sync` does, because a hanging worker does not mean that the scheduler is lost.
-        answers: list[Any] = self.sync(_on_each, self.client, function, calls, limit, longer=limit)
+        answers: list[Any] = self.sync(_call_workers, self.client, function, calls, limit, extra_seconds=limit)
         return answers
 
-    def _workers(self) -> list[str]:
-        """Return the workers that may train, after waiting for at least one."""
+    def _wait_for_workers(self) -> list[str]:
+        """Return the sorted addresses of the workers that may train, after waiting for at least one."""
         ends = time.monotonic() + self.table.patience
         while True:
             addresses = sorted(self.registered_workers() - self.silent)
@@ -126,18 +127,19 @@ class _Cluster:
                 raise ClusterLostError(f"the cluster has had no workers for {self.table.patience:g} seconds.")
             time.sleep(0.2)
 
-    def _holders(self) -> dict[int, list[str]]:
-        """Return the workers that hold each partition of a persisted table."""
+    def _partition_holders(self) -> dict[int, list[str]]:
+        """Return the addresses of the workers that hold each partition of a persisted table, by partition index."""
         futures = {future.key: future for future in futures_of(self.table.table)}
-        held = self.sync(_holders, self.client, list(futures.values())) if futures else {}
+        held = self.sync(_key_holders, self.client, list(futures.values())) if futures else {}
         return {number: held.get(key, []) for number, key in enumerate(futures)}
 
-    def _open(self, crew: _DaskWorkerGroup, task: FitTask) -> None:
-        seats = [
-            remote.Seat(crew.key, rank, crew.addresses, self.table.patience) for rank in range(len(crew.addresses))
+    def _open_sessions(self, group: _DaskWorkerGroup, task: FitTask) -> None:
+        """Open a session of the fit on each worker; raise RankLostError if a worker does not respond."""
+        opened = [
+            (address, remote.RankSettings(group.key, rank, group.addresses, self.table.patience), task)
+            for rank, address in enumerate(group.addresses)
         ]
-        opened = [(address, seat, task) for address, seat in zip(crew.addresses, seats, strict=True)]
-        answers = dict(zip(crew.addresses, self.on_each(remote.open_session, opened), strict=True))
+        answers = dict(zip(group.addresses, self.call_workers(remote.open_session, opened), strict=True))
         silent = {address: answer for address, answer in answers.items() if isinstance(answer, OSError)}
         self.silent.update(silent)
         for answer in answers.values():
@@ -146,26 +148,27 @@ class _Cluster:
         for address, answer in silent.items():
             raise RankLostError(f"{address} does not answer: {answer!r}")
 
-    def _close(self, crew: _DaskWorkerGroup) -> None:
-        for future in [*crew.futures, *crew.taken.values()]:
+    def _close_sessions(self, group: _DaskWorkerGroup) -> None:
+        """Cancel the tasks of an attempt and close its sessions on the workers, ignoring errors."""
+        for future in [*group.futures, *group.taken.values()]:
             with suppress(Exception):
                 future.cancel()
         with suppress(Exception):
             # Connecting to a worker that is gone would use up the whole time limit.
             there = self.registered_workers() - self.silent
-            calls = [(address, crew.key) for address in crew.addresses if address in there]
-            self.on_each(remote.close_session, calls, 5.0)
+            calls = [(address, group.key) for address in group.addresses if address in there]
+            self.call_workers(remote.close_session, calls, 5.0)
 
-    def _submit(self, crew: _DaskWorkerGroup, owned: Sequence[range]) -> list[Future]:
-        """Submit tasks that send the partitions to their workers and then train."""
+    def _submit(self, group: _DaskWorkerGroup, parts_by_rank: Sequence[range]) -> list[Future]:
+        """Submit tasks that store each rank's partitions on its worker and train; return the training futures."""
         ranks: list[Any] = []
         taken: dict[Any, Any] = {}
-        take, train = (dask.delayed(function, pure=False) for function in (remote.take_partition, remote.train_rank))
-        shares = {"X": owned, "X_val": blocks(len(self._parts.get("X_val", [])), len(crew.addresses))}
-        for rank, address in enumerate(crew.addresses):
+        take, train = (dask.delayed(function, pure=False) for function in (remote.store_partition, remote.train_rank))
+        shares = {"X": parts_by_rank, "X_val": split_evenly(len(self._parts.get("X_val", [])), len(group.addresses))}
+        for rank, address in enumerate(group.addresses):
             contents = {
                 (name, number): {
-                    each: own_value(value, address, crew.key) for each, value in partitions[number].items()
+                    each: copy_for_attempt(value, address, group.key) for each, value in partitions[number].items()
                 }
                 for name, partitions in self._parts.items()
                 for number in shares[name][rank]
@@ -174,11 +177,11 @@ class _Cluster:
                 if not shares[name][rank]:  # a rank without validation rows must still know their columns
                     contents[name, 0] = {each: value[:0] for each, value in partitions[0].items()}
             with dask.annotate(workers=[address], allow_other_workers=False, retries=0):
-                tasks = {key: take(crew.key, *key, [*content], *content.values()) for key, content in contents.items()}
-                ranks.append(train(crew.key, *tasks.values()))
+                tasks = {key: take(group.key, *key, [*content], *content.values()) for key, content in contents.items()}
+                ranks.append(train(group.key, *tasks.values()))
             taken |= tasks
         futures = list(self.client.compute([*ranks, *taken.values()], optimize_graph=False))
-        crew.taken = dict(zip(taken, futures[len(ranks) :], strict=True))
+        group.taken = dict(zip(taken, futures[len(ranks) :], strict=True))
         return futures[: len(ranks)]
 
 
@@ -189,37 +192,37 @@ class _DaskWorkerGroup(WorkerGroup):
         self._cluster, self.key = cluster, key
         self.futures: list[Future] = []
         self.taken: dict[tuple[str, int], Future] = {}  # by table name and partition index
-        self.seat(addresses)
+        self.assign_ranks(addresses)
 
-    def seat(self, addresses: list[str]) -> None:
-        """Assign the workers at these addresses to the ranks."""
+    def assign_ranks(self, addresses: list[str]) -> None:
+        """Assign the worker at each address to the rank with the same index."""
         self.addresses, self.n_ranks = addresses, len(addresses)
 
     def renew(self) -> None:
-        """Renew the fit on all workers; raise RankLostError if one does not respond or has left."""
+        """Extend the deadline at which each worker gives up; raise RankLostError if one is silent or has left."""
         connected = self._cluster.registered_workers()
         gone = [address for address in self.addresses if address not in connected]
         if gone:
             raise RankLostError(f"workers have left the cluster: {', '.join(gone)}")
         calls = [(address, self.key) for address in self.addresses]
-        answers = self._cluster.on_each(remote.renew_session, calls, self._cluster.table.patience / 2)
+        answers = self._cluster.call_workers(remote.renew_session, calls, self._cluster.table.patience / 2)
         for address, answer in zip(self.addresses, answers, strict=True):
             if isinstance(answer, TimeoutError):
                 self._cluster.silent.add(address)
             if isinstance(answer, BaseException):
                 raise RankLostError(f"{address} does not answer: {answer!r}")
 
-    def events(self, heard: int) -> list[Event]:
-        """Return the events of the first rank after number `heard`, waiting up to about a second for one."""
-        answer = self._on_first(remote.next_events, heard, _POLL_SECONDS)
+    def events(self, last_received: int) -> list[Event]:
+        """Return the events of the first rank after number `last_received`, waiting up to about a second for one."""
+        answer = self._call_first_rank(remote.next_events, last_received, _POLL_SECONDS)
         if isinstance(answer, BaseException):
             time.sleep(0.1)  # `renew` detects the cause
             return []
         return list(answer)
 
     def answer(self, number: int, value: Any) -> None:
-        """Send the answer to a question to the first rank."""
-        while isinstance(self._on_first(remote.give_answer, number, value), BaseException):
+        """Send the answer to the first rank's question with this event number, until it arrives or the fit is lost."""
+        while isinstance(self._call_first_rank(remote.store_answer, number, value), BaseException):
             if self.lost is not None or not self._cluster.is_open:
                 return
             time.sleep(0.1)
@@ -234,7 +237,7 @@ class _DaskWorkerGroup(WorkerGroup):
                 raise RankLostError(f"{self.addresses[0]} did not return the model: {error!r}") from error
             return state
         ended = [future for future in self.futures if future.status in ("error", "cancelled", "lost")]
-        errors = [_error_of(future) for future in ended]
+        errors = [_task_error(future) for future in ended]
         for raised in errors:
             if not isinstance(raised, _LOST):
                 failed = [key for key, future in self.taken.items() if future.status == "error"]
@@ -248,10 +251,10 @@ class _DaskWorkerGroup(WorkerGroup):
             raise RankLostError(self.lost or str(errors[0]))
         return None
 
-    def _on_first(self, function: Any, *args: Any) -> Any:
-        """Call a function on the first rank's worker; return its result or exception, or stop if the fit is lost."""
+    def _call_first_rank(self, function: Any, *args: Any) -> Any:
+        """Call a function on the first rank's worker; return its result or exception, or RankLostError after a loss."""
         client, calls = self._cluster.client, [(self.addresses[0], self.key, *args)]
-        called = _on_each(client, function, calls, self._cluster.table.patience)
+        called = _call_workers(client, function, calls, self._cluster.table.patience)
         loop: Any = client.loop
         future = asyncio.run_coroutine_threadsafe(called, loop.asyncio_loop)
         while self.lost is None and self._cluster.is_open:
@@ -261,7 +264,7 @@ class _DaskWorkerGroup(WorkerGroup):
         return RankLostError(self.lost or "the client is closed")
 
 
-def _error_of(future: Future) -> BaseException:
+def _task_error(future: Future) -> BaseException:
     """Return the error of an unfinished task; for a cancelled task, with Dask's reason."""
     if future.status == "error":
         reason: BaseException = future.exception(timeout=10)
@@ -275,17 +278,19 @@ def _error_of(future: Future) -> BaseException:
     return TasksCancelledError(f"Dask reports that the tasks of the fit are {future.status}: {reason}")
 
 
-async def _addresses(client: Client) -> list[str]:
+async def _worker_addresses(client: Client) -> list[str]:
+    """Return the addresses of all workers that the scheduler knows."""
     return list(await client.scheduler.ncores(workers=None))
 
 
-async def _holders(client: Client, futures: list[Future]) -> dict[Any, list[str]]:
+async def _key_holders(client: Client, futures: list[Future]) -> dict[Any, list[str]]:
+    """Return the addresses of the workers that hold the result of each future, by the future's key."""
     holders = await client.scheduler.who_has(keys=[future.key for future in futures])
     return {key: list(addresses) for key, addresses in holders.items()}
 
 
-async def _on_each(client: Client, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float) -> list[Any]:
-    """Call a function on workers concurrently; return the result or exception of each, maybe TimeoutError."""
+async def _call_workers(client: Client, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float) -> list[Any]:
+    """Call a function with each tuple (address, *arguments) concurrently; return the results or exceptions in order."""
 
     async def call(address: str, *args: Any) -> Any:
         by_address = await asyncio.wait_for(client._run(function, *args, workers=[address]), seconds)

@@ -12,14 +12,14 @@ import dask.array as da
 import numpy as np
 from scipy import sparse
 
-from fastens.distributed.dask_table import DaskTable, in_parts, is_collection, partitions
-from fastens.distributed.rank_fit import are_names, joined, unfitted_clone
+from fastens.distributed.dask_table import DaskTable, delayed_parts, is_collection, partitions
+from fastens.distributed.rank_fit import are_columns, join_partitions, silent_copy
 from fastens.engine.threads import limited_threads
 from fastens.table.answers import BY_ROW
 from fastens.table.opening import joined_targets
 
 
-def answer_on_dask(model: Any, method: str, X: Any, arguments: dict[str, Any]) -> Any:
+def predict_on_dask(model: Any, method: str, X: Any, arguments: dict[str, Any]) -> Any:
     """Return the lazy result of a method for the rows of a collection.
 
     The result for a dataframe or an array is a Dask array, or a list of arrays if the method returns a list. The result
@@ -48,18 +48,18 @@ def answer_on_dask(model: Any, method: str, X: Any, arguments: dict[str, Any]) -
         named = {*names, *(value for value in arguments.values() if isinstance(value, str))}
         X = X[[name for name in X.columns if name in named]]  # other columns are not read
     parts = partitions(X, by_row)
-    shared = dask.delayed(deepcopy(unfitted_clone(model)), pure=False, traverse=False)
-    answer = dask.delayed(_answer, pure=False)
-    answers = [answer(shared, method, part.pop("X"), arguments, part) for part in parts]
+    shared = dask.delayed(deepcopy(silent_copy(model)), pure=False, traverse=False)
+    answer = dask.delayed(_predict_partition, pure=False)
+    results = [answer(shared, method, part.pop("X"), arguments, part) for part in parts]
     if isinstance(X, list | tuple):
-        return answers
-    lengths = X.chunks[0] if hasattr(X, "rechunk") else [np.nan] * len(answers)
+        return results
+    lengths = X.chunks[0] if hasattr(X, "rechunk") else [np.nan] * len(results)
     no_rows = np.empty((0, X.shape[1]), dtype=X.dtype) if hasattr(X, "rechunk") else X._meta
-    meta = _answer(model, method, no_rows, arguments, {})
+    meta = _predict_partition(model, method, no_rows, arguments, {})
     if not isinstance(meta, list):
-        return _array(answers, lengths, meta)
+        return _concat_lazily(results, lengths, meta)
     item = dask.delayed(getitem, pure=False)
-    return [_array([item(each, k) for each in answers], lengths, output_meta) for k, output_meta in enumerate(meta)]
+    return [_concat_lazily([item(each, k) for each in results], lengths, output) for k, output in enumerate(meta)]
 
 
 def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: dict[str, Any]) -> float:
@@ -77,7 +77,7 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: di
         The other arguments of `score`.
     """
     table = DaskTable.of(X).table
-    named = {name: value for name, value in arguments.items() if isinstance(value, str) or are_names(value, table)}
+    named = {name: value for name, value in arguments.items() if isinstance(value, str) or are_columns(value, table)}
     several = {name: list(value) for name, value in named.items() if not isinstance(value, str)}
     chosen = {column for value in named.values() for column in ([value] if isinstance(value, str) else value)}
     for name, value in named.items():
@@ -91,53 +91,54 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: di
         "X": model.predict(rest, **start),
         **{name: value for name, value in arguments.items() if is_collection(value)},
     }
-    needed = {name: in_parts(name, values) for name, values in collections.items()}
+    needed = {name: delayed_parts(name, values) for name, values in collections.items()}
     client = DaskTable.of(X).client
-    (answers,) = dask.compute(needed) if client is None else client.compute([needed], sync=True)
+    (results,) = dask.compute(needed) if client is None else client.compute([needed], sync=True)
     keep_names = getattr(model, "_learns_names_of_targets", False)
     fetched = {
-        name: joined_targets({column: _column(parts, column) for column in several[name]}, keep_names)
+        name: joined_targets({column: _join_column(parts, column) for column in several[name]}, keep_names)
         if name in several
-        else joined(parts, is_table=False)
-        for name, parts in answers.items()
+        else join_partitions(parts, is_table=False)
+        for name, parts in results.items()
     }
     predicted = copy(model)
     vars(predicted)["predict"] = lambda rows, *start: rows
     return score(predicted, **(arguments | fetched))
 
 
-def _column(parts: list[Any], name: str) -> Any:
-    return joined([part[name] for part in parts], is_table=False)
+def _join_column(parts: list[Any], name: str) -> Any:
+    """Return the values of column `name` in all partitions of a table, joined to one column."""
+    return join_partitions([part[name] for part in parts], is_table=False)
 
 
-def _answer(model: Any, method: str, part: Any, arguments: dict[str, Any], by_row: dict[str, Any]) -> Any:
-    """Return the result for one partition, in a single thread because other partitions use the other threads."""
+def _predict_partition(model: Any, method: str, part: Any, arguments: dict[str, Any], by_row: dict[str, Any]) -> Any:
+    """Return the method's result for one partition, in a single thread because others predict at the same time."""
     with limited_threads(1):
         if part.shape[0]:
             return getattr(model, method)(part, **arguments, **by_row)
-        answer = getattr(model, method)(_some_rows(part), **arguments)
+        answer = getattr(model, method)(_dummy_rows(part), **arguments)
     return [each[:0] for each in answer] if isinstance(answer, list) else answer[:0]
 
 
-def _some_rows(part: Any) -> Any:
-    """Return a table with the columns of an empty one and at least one row of arbitrary values."""
-    if sparse.issparse(part):
-        return sparse.csr_matrix((1, part.shape[1]), dtype=part.dtype)
-    if isinstance(part, np.ndarray):
-        return np.zeros((1, part.shape[1]), dtype=part.dtype)
+def _dummy_rows(empty_part: Any) -> Any:
+    """Return a table with the columns and types of an empty partition and at least one row of arbitrary values."""
+    if sparse.issparse(empty_part):
+        return sparse.csr_matrix((1, empty_part.shape[1]), dtype=empty_part.dtype)
+    if isinstance(empty_part, np.ndarray):
+        return np.zeros((1, empty_part.shape[1]), dtype=empty_part.dtype)
     from dask.dataframe.utils import meta_nonempty
 
-    return meta_nonempty(part)
+    return meta_nonempty(empty_part)
 
 
-def _array(answers: list[Any], lengths: Any, meta: Any) -> Any:
-    """Return the answers of all partitions as one array, or as one frame if `set_output` asks for frames."""
+def _concat_lazily(delayed_results: list[Any], lengths: Any, meta: Any) -> Any:
+    """Return the delayed results of all partitions as one Dask array, or Dask dataframe if `meta` is a frame."""
     if hasattr(meta, "columns"):
         from dask.dataframe import from_delayed
 
-        return from_delayed(answers, meta=meta, verify_meta=False)
+        return from_delayed(delayed_results, meta=meta, verify_meta=False)
     arrays = [
         da.from_delayed(each, (length, *meta.shape[1:]), meta=meta)
-        for each, length in zip(answers, lengths, strict=True)
+        for each, length in zip(delayed_results, lengths, strict=True)
     ]
     return da.concatenate(arrays, allow_unknown_chunksizes=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastens.distributed.rank_fit import FitProgress, SpreadTable, is_collection_on, joined_parts, tables_in
+from fastens.distributed.rank_fit import FitProgress, SpreadTable, is_collection_on, tables_in, zip_partitions
 
 EXTRA = "Dask collections need Dask and its scheduler, which are not installed: pip install fastens[dask]"
 
@@ -84,8 +84,8 @@ def is_collection(X: Any) -> bool:
 # Partitions --------------------------------------------------
 
 
-def split(X: Any, fit_params: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the partitions of "X" and, if given, of "X_val", each with its per-row arguments.
+def split_on_dask(X: Any, fit_params: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the partitions of "X" and, if given, "X_val", each as a dict of the table and its per-row arguments.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def split(X: Any, fit_params: Mapping[str, Any]) -> dict[str, list[dict[str, Any
 
 
 def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[dict[str, Any]]:
-    """Return the partitions of a collection, each with its per-row arguments, as delayed values.
+    """Return the partitions of a collection, each as a dict of the table and its per-row arguments, all delayed.
 
     Parameters
     ----------
@@ -113,13 +113,13 @@ def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[d
     by_row : dict
         Collections or arrays with one value per row of the table.
     """
-    columns = {name: in_parts(name, table)}
-    columns |= {other: in_parts(other, _divided_as(table, values, other)) for other, values in by_row.items()}
-    return joined_parts(columns, name)
+    columns = {name: delayed_parts(name, table)}
+    columns |= {other: delayed_parts(other, _partition_like(table, values, other)) for other, values in by_row.items()}
+    return zip_partitions(columns, name)
 
 
-def _divided_as(table: Any, values: Any, name: str) -> Any:
-    """Partition per-row values like the table if the lengths of its partitions are known."""
+def _partition_like(table: Any, values: Any, name: str) -> Any:
+    """Return a collection, rechunked like the table if possible, or the parts of an array; else raise ValueError."""
     chunks: Any = getattr(table, "chunks", None)
     lengths: Any = None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
     if is_collection(values):
@@ -134,7 +134,7 @@ def _divided_as(table: Any, values: Any, name: str) -> Any:
     return [array[first:last] for first, last in pairwise([0, *ends])]
 
 
-def in_parts(name: str, values: Any) -> list[Any]:
+def delayed_parts(name: str, values: Any) -> list[Any]:
     """Return the partitions of a collection as delayed values; errors call the collection `name`."""
     if isinstance(values, list | tuple):
         from dask import delayed
@@ -156,7 +156,7 @@ def in_parts(name: str, values: Any) -> list[Any]:
     return list(values.to_delayed())
 
 
-def own_value(value: Any, address: str, attempt: tuple[str, int]) -> Any:
+def copy_for_attempt(value: Any, address: str, attempt: tuple[str, int]) -> Any:
     """Return a copy of a delayed value whose tasks belong to one attempt at a fit, preferably on one worker.
 
     If attempts shared tasks, a fit could wait for a lost or unresponsive worker to which the tasks of another attempt

@@ -31,7 +31,7 @@ Key = tuple[str, int]  # the fit and the number of the attempt
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankSettings:
     """The place of a worker in a fit.
 
     Attributes
@@ -55,32 +55,32 @@ class Seat:
 class WorkerSession(Session):
     """A rank on a Dask worker."""
 
-    def __init__(self, worker: Any, seat: Seat, task: FitTask) -> None:
-        super().__init__(seat.rank, len(seat.addresses), seat.patience, task)
-        self.seat, self._worker = seat, worker
+    def __init__(self, worker: Any, settings: RankSettings, task: FitTask) -> None:
+        super().__init__(settings.rank, len(settings.addresses), settings.patience, task)
+        self.settings, self._worker = settings, worker
         self._loop = asyncio.get_running_loop()
         self.sockets = Sockets(self.mailbox.check)
         # True for ranks that messages are sent to, and received from, over sockets.
-        self._speaks: dict[int, bool] = {}
-        self._hears: dict[int, bool] = {}
+        self._sends_by_socket: dict[int, bool] = {}
+        self._receives_by_socket: dict[int, bool] = {}
         self._outgoing: dict[int, asyncio.Queue[Any]] = {}
         self._senders: list[asyncio.Task[None]] = []
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
         """Send an array or bytes to a rank, without waiting for it."""
-        if rank not in self._speaks:
+        if rank not in self._sends_by_socket:
             asyncio.run_coroutine_threadsafe(self._connect(rank), self._loop)
-            self._speaks[rank] = self.mailbox.take(rank, _CONNECTED)
-        if self._speaks[rank]:
+            self._sends_by_socket[rank] = self.mailbox.take(rank, _CONNECTED)
+        if self._sends_by_socket[rank]:
             self.sockets.send(rank, tag, payload)
         else:
             self._loop.call_soon_threadsafe(self._outgoing[rank].put_nowait, (tag, payload))
 
     def receive(self, rank: int, tag: Tag) -> Any:
-        """Wait for the message of a rank with this tag."""
-        if rank not in self._hears:
-            self._hears[rank] = self.mailbox.take(rank, _FIRST)
-        return self.sockets.receive(rank, tag) if self._hears[rank] else self.mailbox.take(rank, tag)
+        """Wait for the message with this tag from a rank and return its payload."""
+        if rank not in self._receives_by_socket:
+            self._receives_by_socket[rank] = self.mailbox.take(rank, _FIRST)
+        return self.sockets.receive(rank, tag) if self._receives_by_socket[rank] else self.mailbox.take(rank, tag)
 
     def flush(self) -> None:
         """Wait until all messages have been handed to the operating system."""
@@ -88,15 +88,15 @@ class WorkerSession(Session):
 
     async def _connect(self, rank: int) -> None:
         """Open a connection to a rank, for use by the training thread or by a task that sends queued messages."""
-        address, patience = self.seat.addresses[rank], self.seat.patience
-        opening = {"op": _CONNECTION, "reply": False, "key": self.seat.key, "sender": self.rank}
+        address, patience = self.settings.addresses[rank], self.settings.patience
+        opening = {"op": _CONNECTION, "reply": False, "key": self.settings.key, "sender": self.rank}
         try:
             comm = await asyncio.wait_for(self._worker.rpc.connect(address), patience)
             try:
                 await asyncio.wait_for(comm.write(opening), patience)
                 is_taken = await asyncio.wait_for(comm.read(), patience)
                 if is_taken:
-                    self.sockets.speak_to(rank, _taken_over(comm))
+                    self.sockets.add_outgoing(rank, _detach_socket(comm))
                 else:
                     self._outgoing[rank] = asyncio.Queue()
                     self._senders.append(self._loop.create_task(self._send_all(rank)))
@@ -108,13 +108,13 @@ class WorkerSession(Session):
 
     async def _send_all(self, rank: int) -> None:
         """Send queued messages to a rank over a separate connection, without replies, until the session closes."""
-        address, patience = self.seat.addresses[rank], self.seat.patience
+        address, patience = self.settings.addresses[rank], self.settings.patience
         comm = None
         try:
             comm = await asyncio.wait_for(self._worker.rpc.connect(address), patience)
             while True:
                 tag, payload = await self._outgoing[rank].get()
-                message = {"key": self.seat.key, "sender": self.rank, "tag": tag, "payload": to_serialize(payload)}
+                message = {"key": self.settings.key, "sender": self.rank, "tag": tag, "payload": to_serialize(payload)}
                 await asyncio.wait_for(comm.write({"op": _MESSAGE, "reply": False, **message}), patience)
         except Exception as error:
             self.mailbox.close(f"{address} cannot be reached: {error!r}")
@@ -123,15 +123,15 @@ class WorkerSession(Session):
                 self._worker.rpc.reuse(address, comm)
 
     def close(self, reason: str) -> None:
-        """Stop all waiting and sending."""
+        """Make all waiting calls raise RankLostError with this reason, and stop sending."""
         self.mailbox.close(reason)
         self.sockets.shut_down()
         for sender in self._senders:
             sender.cancel()
 
 
-def _taken_over(comm: Any) -> socket.socket:
-    """Detach a connection's socket from the event loop; raise CommClosedError if it still has data to send."""
+def _detach_socket(comm: Any) -> socket.socket:
+    """Return a connection's socket, detached from the event loop; raise CommClosedError if data is still unsent."""
     if comm.closed() or comm.stream.writing():
         raise CommClosedError(f"{comm} is still in use")
     duplicate: socket.socket = comm.stream.socket.dup()
@@ -143,7 +143,7 @@ def _taken_over(comm: Any) -> socket.socket:
 
 
 def _sessions(worker: Any) -> dict[Key, WorkerSession]:
-    """Return the sessions of the fits that a worker takes part in."""
+    """Return the sessions of a worker by key; the first call also registers the handlers of incoming messages."""
     if _EXTENSION not in worker.extensions:
         sessions: dict[Key, WorkerSession] = {}
         worker.extensions[_EXTENSION] = sessions
@@ -161,7 +161,7 @@ def _sessions(worker: Any) -> dict[Key, WorkerSession]:
             is_taken = hasattr(comm, "stream") and not isinstance(comm.stream.socket, ssl.SSLSocket)
             await comm.write(is_taken)
             if is_taken:  # before the event loop can read more from the socket
-                session.sockets.hear(sender, _taken_over(comm))
+                session.sockets.add_incoming(sender, _detach_socket(comm))
             session.mailbox.put(sender, _FIRST, is_taken)
 
         worker.handlers |= {_MESSAGE: take, _CONNECTION: connect}
@@ -169,34 +169,34 @@ def _sessions(worker: Any) -> dict[Key, WorkerSession]:
     return registered
 
 
-async def open_session(seat: Seat, task: FitTask, dask_worker: Any) -> None:
-    """Start accepting messages and partitions, and end earlier attempts at the same fit."""
+async def open_session(settings: RankSettings, task: FitTask, dask_worker: Any) -> None:
+    """Open the session of a rank on this worker, and close the sessions of earlier attempts at the same fit."""
     sessions = _sessions(dask_worker)
-    for key in [key for key in sessions if key[0] == seat.key[0]]:
+    for key in [key for key in sessions if key[0] == settings.key[0]]:
         sessions.pop(key).close("the fit was restarted")
-    sessions[seat.key] = WorkerSession(dask_worker, seat, task)
+    sessions[settings.key] = WorkerSession(dask_worker, settings, task)
 
 
 async def close_session(key: Key, dask_worker: Any) -> None:
-    """Stop a session and discard it."""
+    """Stop this worker's session with a key, if there is one, and discard it."""
     session = _sessions(dask_worker).pop(key, None)
     if session is not None:
         session.close("the fit has ended")
 
 
 async def renew_session(key: Key, dask_worker: Any) -> None:
-    """Renew a fit on this worker; raise KeyError if it has no such session."""
+    """Extend the deadline at which a session gives up its fit; raise KeyError if there is no such session."""
     _sessions(dask_worker)[key].mailbox.renew()
 
 
-async def next_events(key: Key, heard: int, seconds: float, dask_worker: Any) -> list[Event]:
-    """Return the events of the first rank, waiting up to `seconds` for one."""
+async def next_events(key: Key, last_received: int, seconds: float, dask_worker: Any) -> list[Event]:
+    """Return the first rank's events with numbers after `last_received`, waiting up to `seconds` for one."""
     session = _sessions(dask_worker).get(key)
-    return [] if session is None else await asyncio.to_thread(session.events, heard, seconds)
+    return [] if session is None else await asyncio.to_thread(session.events, last_received, seconds)
 
 
-async def give_answer(key: Key, number: int, value: Any, dask_worker: Any) -> None:
-    """Pass an answer to the first rank."""
+async def store_answer(key: Key, number: int, value: Any, dask_worker: Any) -> None:
+    """Store the answer to the question with this event number in the session of the first rank."""
     session = _sessions(dask_worker).get(key)
     if session is not None:
         session.answer(number, value)
@@ -205,21 +205,22 @@ async def give_answer(key: Key, number: int, value: Any, dask_worker: Any) -> No
 # Tasks --------------------------------------------------
 
 
-def take_partition(key: Key, table: str, number: int, names: Sequence[str], *values: Any) -> int:
-    """Pass a partition to its rank and return its number of rows.
+def store_partition(key: Key, table: str, number: int, names: Sequence[str], *values: Any) -> int:
+    """Store partition `number` of a table, as values by name, in its session; return its number of rows.
 
     Dask then releases its own reference, so there is no second copy in memory.
     """
-    return _session_of(key).take(table, number, dict(zip(names, values, strict=True)))
+    return _find_session(key).store_partition(table, number, dict(zip(names, values, strict=True)))
 
 
 def train_rank(key: Key, *n_rows: int) -> Any:
-    """Train after all partitions have arrived; return the fitted state on the first rank and None on others."""
+    """Train a rank; `n_rows` only make Dask wait for its partitions. Return the fitted state on rank 0, else None."""
     secede()
-    return _session_of(key).train(get_worker().state.nthreads)
+    return _find_session(key).train(get_worker().state.nthreads)
 
 
-def _session_of(key: Key) -> WorkerSession:
+def _find_session(key: Key) -> WorkerSession:
+    """Return this worker's session with a key; raise RankLostError if it has been closed."""
     session = _sessions(get_worker()).get(key)
     if session is None:
         raise RankLostError("the fit has ended on this worker")

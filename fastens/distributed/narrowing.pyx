@@ -11,7 +11,7 @@ cdef enum:
     HEAD = 9                        # bytes of a block's header: the minimum and the width
     TAIL = 8                        # padding bytes at the end, so that each number can be read as a whole word
 
-cdef enum How:
+cdef enum Operation:
     SET
     ADD
     TAKE_LARGER
@@ -20,7 +20,7 @@ HOW = {"set": SET, "sum": ADD, "max": TAKE_LARGER}
 
 
 def pack_ints(arrays):
-    """Encode the integers of arrays as bytes, as offsets from the minimum of each block.
+    """Return the integers of arrays encoded as a uint8 array, as offsets from the minimum of each block.
 
     Blocks run along columns, because the numbers of a column have similar magnitudes.
 
@@ -38,11 +38,11 @@ def pack_ints(arrays):
     >>> len(message), bool((unpacked == numbers).all())
     (1068, True)
     """
-    most = TAIL
+    max_size = TAIL
     for array in arrays:
         if array.size:
-            most += 8 * array.size + HEAD * (array.size // len(array)) * _n_blocks(len(array))
-    message = np.empty(most, dtype=np.uint8)
+            max_size += 8 * array.size + HEAD * (array.size // len(array)) * _n_blocks(len(array))
+    message = np.empty(max_size, dtype=np.uint8)
     cdef uint8_t[::1] out = message
     cdef const int64_t[:, ::1] numbers
     cdef Py_ssize_t size = 0
@@ -50,13 +50,13 @@ def pack_ints(arrays):
         if array.size:
             numbers = _as_table(array)
             with nogil:
-                size += _write(&numbers[0, 0], numbers.shape[0], numbers.shape[1], &out[size])
+                size += _encode_table(&numbers[0, 0], numbers.shape[0], numbers.shape[1], &out[size])
     message[size : size + TAIL] = 0
     return message[: size + TAIL]
 
 
-def unpack_ints(const uint8_t[::1] message, arrays, how):
-    """Decode the bytes of `pack_ints` into arrays of the same shapes.
+def unpack_ints(const uint8_t[::1] message, arrays, operation):
+    """Decode the bytes of `pack_ints` into arrays of the same shapes, in place.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def unpack_ints(const uint8_t[::1] message, arrays, how):
         Result of `pack_ints`.
     arrays : list of int64 arrays
         In C order; modified in place.
-    how : {"set", "sum", "max"}
+    operation : {"set", "sum", "max"}
         How the decoded numbers are combined with the arrays: they overwrite the elements, are added to them, or replace
         smaller elements.
 
@@ -75,12 +75,14 @@ def unpack_ints(const uint8_t[::1] message, arrays, how):
     """
     cdef int64_t[:, ::1] numbers
     cdef Py_ssize_t start = 0, end = message.shape[0] - TAIL
-    cdef How chosen = HOW[how]
+    cdef Operation chosen = HOW[operation]
     for array in arrays:
         if array.size and 0 <= start < end:
             numbers = _as_table(array)
             with nogil:
-                start = _read(&message[0], start, end, &numbers[0, 0], numbers.shape[0], numbers.shape[1], chosen)
+                start = _decode_table(
+                    &message[0], start, end, &numbers[0, 0], numbers.shape[0], numbers.shape[1], chosen
+                )
         elif array.size:
             start = -1
     if start != end:
@@ -89,40 +91,43 @@ def unpack_ints(const uint8_t[::1] message, arrays, how):
 
 
 def _as_table(array):
+    """Return a view of an array of shape (n, ...) as a matrix of shape (n, n_columns)."""
     return array.reshape(len(array), -1)
 
 
 cdef inline Py_ssize_t _n_blocks(Py_ssize_t n) noexcept nogil:
+    """Return the number of blocks that `n` numbers of a column are divided into."""
     return (n + BLOCK - 1) // BLOCK
 
 
-cdef Py_ssize_t _write(const int64_t* numbers, Py_ssize_t n, Py_ssize_t n_columns, uint8_t* out) noexcept nogil:
-    """Encode a table and return the number of bytes. Up to TAIL bytes after them are overwritten."""
-    cdef uint64_t apart[BLOCK]
+cdef Py_ssize_t _encode_table(const int64_t* numbers, Py_ssize_t n, Py_ssize_t n_columns, uint8_t* out) noexcept nogil:
+    """Encode a C-ordered matrix; return the number of bytes, after which up to TAIL more bytes are overwritten."""
+    cdef uint64_t offsets[BLOCK]
     cdef Py_ssize_t b, first, column, i, n_rows, width, size = 0
     cdef const int64_t* block
-    cdef int64_t least, most
+    cdef int64_t minimum, maximum
     for b in range(_n_blocks(n)):
         first = b * BLOCK
         n_rows = min(<Py_ssize_t>BLOCK, n - first)
         for column in range(n_columns):
             block = numbers + first * n_columns + column
-            least = most = block[0]
+            minimum = maximum = block[0]
             for i in range(n_rows):
-                least, most = min(least, block[i * n_columns]), max(most, block[i * n_columns])
+                minimum, maximum = min(minimum, block[i * n_columns]), max(maximum, block[i * n_columns])
             for i in range(n_rows):         # arithmetic modulo 2**64, so that differences of any two int64 fit
-                apart[i] = <uint64_t>block[i * n_columns] - <uint64_t>least
-            width = _width(<uint64_t>most - <uint64_t>least)
-            memcpy(out + size, &least, 8)
+                offsets[i] = <uint64_t>block[i * n_columns] - <uint64_t>minimum
+            width = _n_bytes_to_hold(<uint64_t>maximum - <uint64_t>minimum)
+            memcpy(out + size, &minimum, 8)
             out[size + 8] = <uint8_t>width
             size += HEAD
             for i in range(n_rows):
-                memcpy(out + size + i * width, &apart[i], 8)
+                memcpy(out + size + i * width, &offsets[i], 8)
             size += n_rows * width
     return size
 
 
-cdef inline Py_ssize_t _width(uint64_t largest) noexcept nogil:
+cdef inline Py_ssize_t _n_bytes_to_hold(uint64_t largest) noexcept nogil:
+    """Return the minimum number of bytes that can hold an unsigned integer; 0 for 0."""
     cdef Py_ssize_t width = 0
     while largest:
         largest >>= 8
@@ -130,42 +135,46 @@ cdef inline Py_ssize_t _width(uint64_t largest) noexcept nogil:
     return width
 
 
-cdef Py_ssize_t _read(
+cdef Py_ssize_t _decode_table(
     const uint8_t* message, Py_ssize_t start, Py_ssize_t end, int64_t* numbers, Py_ssize_t n, Py_ssize_t n_columns,
-    How how,
+    Operation operation,
 ) noexcept nogil:
-    """Decode a table that begins at `start`; return where the next one begins, or -1 if the message is too short."""
+    """Decode a matrix from byte `start`; return the position after its last byte, or -1 if `message` is too short."""
     cdef Py_ssize_t b, first, column, n_rows, width
-    cdef int64_t least
+    cdef int64_t minimum
     for b in range(_n_blocks(n)):
         first = b * BLOCK
         n_rows = min(<Py_ssize_t>BLOCK, n - first)
         for column in range(n_columns):
             if end - start < HEAD:
                 return -1
-            memcpy(&least, message + start, 8)
+            memcpy(&minimum, message + start, 8)
             width = message[start + 8]
             start += HEAD
             if width > 8 or end - start < n_rows * width:
                 return -1
-            _read_block(message + start, width, least, numbers + first * n_columns + column, n_rows, n_columns, how)
+            _decode_block(
+                message + start, width, minimum, numbers + first * n_columns + column, n_rows, n_columns, operation
+            )
             start += n_rows * width
     return start
 
 
-cdef inline void _read_block(
-    const uint8_t* digits, Py_ssize_t width, int64_t least, int64_t* numbers, Py_ssize_t n, Py_ssize_t step, How how
+cdef inline void _decode_block(
+    const uint8_t* digits, Py_ssize_t width, int64_t minimum, int64_t* numbers, Py_ssize_t n, Py_ssize_t step,
+    Operation operation,
 ) noexcept nogil:
+    """Decode `n` integers of `width` bytes plus `minimum`; set, add or max them into every `step`-th number."""
     cdef uint64_t value, mask = 0
     cdef Py_ssize_t i
     if width > 0:
         mask = ~<uint64_t>0 >> (64 - 8 * width)
     for i in range(n):
         memcpy(&value, digits + i * width, 8)
-        value = (value & mask) + <uint64_t>least
-        if how == ADD:
+        value = (value & mask) + <uint64_t>minimum
+        if operation == ADD:
             numbers[i * step] += <int64_t>value
-        elif how == SET:
+        elif operation == SET:
             numbers[i * step] = <int64_t>value
         else:
             numbers[i * step] = max(numbers[i * step], <int64_t>value)

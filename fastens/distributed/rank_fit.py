@@ -56,7 +56,7 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
     >>> with_whole_queries(LOCAL, [{"X": np.zeros((2, 1)), "qid": np.array([7, 7])}], "X", "qid")[0]["qid"]
     array([7, 7])
     """
-    of_parts = [_array(part[qid] if qid in part else _column(part[table], qid)) for part in parts]
+    of_parts = [_flat_array(part[qid] if qid in part else _column_values(part[table], qid)) for part in parts]
     of_ranks = comm.allgather(np.unique(np.concatenate(of_parts)))
     labels, first = np.unique(np.concatenate(of_ranks), return_index=True)
     homes = np.repeat(np.arange(comm.size), [len(queries) for queries in of_ranks])[first]
@@ -75,11 +75,13 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
     return [*kept, *(part for received in comm.alltoall(sent) for part in received)]
 
 
-def _array(values: Any) -> NDArray[Any]:
+def _flat_array(values: Any) -> NDArray[Any]:
+    """Return any per-row values as a 1-D array."""
     return array_of(values).ravel()
 
 
-def _column(table: Any, name: str) -> Any:
+def _column_values(table: Any, name: str) -> Any:
+    """Return a column of a data frame as an array; raise ValueError, which calls it qid, if there is none."""
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame) or name not in frame.columns:
         raise ValueError(f"qid must name a column of X; got {name!r}.")
@@ -139,7 +141,7 @@ class Watcher:
         return 0
 
     def ask(self, kind: str, content: Any) -> Any:
-        """Ask a question and wait for the answer."""
+        """Report a question, such as "callbacks", and wait for the coordinator's answer, which is returned."""
 
 
 def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: Watcher) -> Any:
@@ -159,7 +161,7 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
     """
     model = task.model
     with relayed(lambda *warning: watcher.report("warning", warning)) if comm.rank == 0 else nullcontext():
-        arguments, places = _arguments(task, comm, tables)
+        arguments, sizes = _collect_arguments(task, comm, tables)
         if comm.rank == 0:
             model._on_round = lambda *scores: watcher.report("round", (*scores, comm.n_exchanges, comm.n_bytes))
         if hasattr(model, "callbacks"):
@@ -168,18 +170,18 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
             with nullcontext() if task.checkpoint is None else as_file(task.checkpoint) as path, model._over(comm):
                 model.fit(**arguments, **({} if path is None else {"resume": path}))
         except (TypeError, ValueError) as error:
-            raise _located(error, model, arguments, places) from None
+            raise _locate_error(error, model, arguments, sizes) from None
     return model
 
 
 # The index and the number of rows of each partition of a rank, by table.
-Places = dict[str, list[tuple[Any, int]]]
+Sizes = dict[str, list[tuple[Any, int]]]
 
 
-def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tuple[dict[str, Any], Places]:
-    """Return the arguments of `fit`, with the partitions moved out of `tables`, and the places of the partitions."""
+def _collect_arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tuple[dict[str, Any], Sizes]:
+    """Return the arguments of `fit`, with partitions moved out of `tables`, and their (index, n_rows) by table."""
     arguments: dict[str, Any] = dict(task.arguments)
-    places: Places = {}
+    sizes: Sizes = {}
     for table in sorted(tables):  # the same order on all ranks
         partitions = tables.pop(table)
         qid = _QUERIES[table]
@@ -187,15 +189,15 @@ def _arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tupl
             partitions = with_whole_queries(comm, partitions, table, arguments.get(qid, qid))
         parts = [part for part in partitions if part[table].shape[0]] or partitions[:1]
         _check_columns(comm, parts, table)
-        places[table] = [(getattr(part, "number", None), part[table].shape[0]) for part in parts]
+        sizes[table] = [(getattr(part, "number", None), part[table].shape[0]) for part in parts]
         for name in parts[0]:
-            arguments[name] = joined([part[name] for part in parts], is_table=name == table)
-    return arguments, places
+            arguments[name] = join_partitions([part[name] for part in parts], is_table=name == table)
+    return arguments, sizes
 
 
 def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
-    """Raise ValueError if partitions differ in their columns; warn if one turns numbers into categories."""
-    described = [(_number(part), *_columns_of(part[table])) for part in parts if part[table].shape[0]]
+    """Raise ValueError if the columns of partitions differ, on any rank; warn if numbers become categories."""
+    described = [(_partition_number(part), *_describe_columns(part[table])) for part in parts if part[table].shape[0]]
     descriptions = [each for of_rank in comm.allgather(described) for each in of_rank]
     first_kinds: dict[int, tuple[str, str]] = {}
     for number, columns, kinds in descriptions:
@@ -210,14 +212,14 @@ def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
             if expected and kind != expected:
                 name = repr(columns[column]) if isinstance(columns, list) else str(column)
                 got = f"it has {expected} in partition {first} and {kind} in partition {number}"
-                _report_types(
+                _report_mixed_types(
                     comm, f"Column {name} of {table} must have one type in all partitions; {got}.", kind, expected
                 )
                 first_kinds[column] = number, ""  # each column causes only one warning
 
 
-def _report_types(comm: RanksComm, text: str, *kinds: str) -> None:
-    """Raise ValueError if only some partitions hold dates; warn if only some hold text."""
+def _report_mixed_types(comm: RanksComm, text: str, *kinds: str) -> None:
+    """Raise ValueError with this text if one of the types is dates; otherwise the first rank warns."""
     remedy = "Convert the column before the fit, for example with astype."
     if _DATES in kinds:
         raise ValueError(f"{text} {remedy}")
@@ -225,13 +227,13 @@ def _report_types(comm: RanksComm, text: str, *kinds: str) -> None:
         warn(f"{text} All its values are treated as categories. {remedy}")
 
 
-def _number(part: Any) -> str:
-    """Return the index of a partition for messages; it is lost if ranking has moved whole queries."""
+def _partition_number(part: Any) -> str:
+    """Return the index of a partition as text, or "?" if it is unknown because whole queries have moved."""
     return str(getattr(part, "number", "?"))
 
 
-def _columns_of(part: Any) -> tuple[Any, list[str | None]]:
-    """Return the names or the number of the columns, and the kind of values in each, None if it is unknown."""
+def _describe_columns(part: Any) -> tuple[Any, list[str | None]]:
+    """Return the column names (their number for arrays), and the type of values in each column, None if unknown."""
     if len(part.shape) < 2:
         return None, []
     table = table_over(part)
@@ -245,9 +247,9 @@ def _columns_of(part: Any) -> tuple[Any, list[str | None]]:
     ]
 
 
-def _located(error: Exception, model: Any, arguments: Mapping[str, Any], places: Places) -> Exception:
-    """Return the error of a fit, with the partition that causes it if a single partition does."""
-    for table, numbers in places.items():
+def _locate_error(error: Exception, model: Any, arguments: Mapping[str, Any], sizes: Sizes) -> Exception:
+    """Return the error of a fit with the index of the partition that causes it, or unchanged if none does alone."""
+    for table, numbers in sizes.items():
         names = [name for name in BY_ROW[table][:2] if arguments.get(name) is not None]
         first = 0
         for k, (number, n_rows) in enumerate(numbers):
@@ -266,7 +268,7 @@ def _located(error: Exception, model: Any, arguments: Mapping[str, Any], places:
 
 
 def _check_partition(model: Any, part: Any, by_row: dict[str, Any]) -> None:
-    """Raise the error that a single partition causes by its target, weights or table."""
+    """Raise the error that `fit` would raise for the table, target or weights of this partition alone."""
     X, *values = split_columns(part, **{name.removesuffix("_val"): value for name, value in by_row.items()})
     arguments = dict(zip([name.removesuffix("_val") for name in by_row], values, strict=True))
     if arguments.get("y") is not None:
@@ -284,10 +286,11 @@ class _OwnParts(TableParts):
     _n_passes = 0  # passes left, the last of which drops each partition after reading; 0 keeps all partitions
 
     def release(self, n_passes: int) -> None:
-        """Drop the partitions during the last of the next `n_passes` passes."""
+        """Make the last of the next `n_passes` passes over the rows free each partition after it was read."""
         self._n_passes = n_passes
 
     def _read(self) -> Iterator[Any]:
+        """Yield the partitions in order; in the last announced pass, drop each one as it is yielded."""
         is_last, self._n_passes = self._n_passes == 1, max(0, self._n_passes - 1)
         for number, table in enumerate(self._tables):
             if is_last:
@@ -295,8 +298,8 @@ class _OwnParts(TableParts):
             yield table
 
 
-def joined(parts: Sequence[Any], *, is_table: bool) -> Any:
-    """Return the partitions of a table as one row source, and the partitions of an array as one array."""
+def join_partitions(parts: Sequence[Any], *, is_table: bool) -> Any:
+    """Return partitions of a dense table as one row source; join arrays and sparse matrices into one."""
     if is_table and not table_over(parts[0]).is_sparse and len(parts[0].shape) > 1:
         return _OwnParts(*parts)
     if len(parts) == 1:
@@ -319,13 +322,13 @@ class _Relay:
             # A checkpoint costs more as the model grows, so the interval grows, too: the total cost of checkpoints
             # stays a fixed fraction of training.
             self._next = env.iteration + max(self._task.every, env.iteration // 10)
-            content = as_bytes(env.model)
+            content = to_file_bytes(env.model)
             if self._comm.rank == 0 and content is not None:
                 self._watcher.report("checkpoint", content)
-        return self._task.is_watched and self._asked(env)
+        return self._task.is_watched and self._ask_callbacks(env)
 
-    def _asked(self, env: Any) -> bool:
-        """Ask the callbacks whether to stop. They may request the model, which all ranks build together."""
+    def _ask_callbacks(self, env: Any) -> bool:
+        """Return True if a callback requests to stop; on request, all ranks build the model and send it first."""
         question = "callbacks", replace(env, params={}, _model=None)
         while True:
             answer = self._watcher.ask(*question) if self._comm.rank == 0 else None
@@ -338,14 +341,14 @@ class _Relay:
 
 
 def fitted_state(model: Any) -> dict[str, Any]:
-    """Return the attributes that `fit` has set."""
+    """Return the attributes that `fit` has set, by name."""
     parameters = model.get_params(deep=False)
     excluded = {"_comm", "_on_round", *parameters}
     return {name: value for name, value in vars(model).items() if name not in excluded}
 
 
-def unfitted_clone(model: Any) -> Any:
-    """Return a copy of the estimator to send to ranks, without functions that are called after rounds."""
+def silent_copy(model: Any) -> Any:
+    """Return a shallow copy of an estimator, fitted or not, that calls no callbacks and prints nothing."""
     clone = copy(model)
     for name in ("_on_round", "_skl_callbacks"):
         vars(clone).pop(name, None)
@@ -355,8 +358,8 @@ def unfitted_clone(model: Any) -> Any:
     return clone
 
 
-def as_bytes(model: Any) -> bytes | None:
-    """Return the content of a model file, or None if a file cannot store the model's parameters."""
+def to_file_bytes(model: Any) -> bytes | None:
+    """Return the bytes of a model's file, or None if model files cannot store its parameters."""
     with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
         path = Path(folder) / "model"
         with suppress(TypeError, ValueError):
@@ -416,7 +419,7 @@ class SpreadTable:
 
     @classmethod
     def of(cls: Any, X: Any) -> Any:
-        """Return a collection as a table with default options; a table is returned unchanged."""
+        """Return X if it is a table of this class; otherwise wrap the collection X with default options."""
         return X if isinstance(X, cls) else cls(X)
 
     def __repr__(self) -> str:
@@ -425,36 +428,36 @@ class SpreadTable:
 
 
 def is_collection_on(cluster: str, X: Any) -> bool:
-    """Return True for a collection of a kind of cluster that has no options of its own."""
+    """Return True if X is a collection of the cluster ("dask" or "ray") that is not wrapped in a SpreadTable."""
     return cluster_of(X) == cluster and not isinstance(X, SpreadTable)
 
 
-def tables_in(X: Any, fit_params: Mapping[str, Any], is_spread: Callable[[Any], bool], kinds: str) -> Iterator[Rows]:
+def tables_in(X: Any, fit_params: Mapping[str, Any], is_spread: Callable[[Any], bool], accepted: str) -> Iterator[Rows]:
     """Yield "X" and, if given, "X_val", each with its table and its per-row arguments of `fit`.
 
     Names of columns and single values for all rows are left out. Raises ValueError if a table does not satisfy
-    `is_spread`; the message describes the accepted tables by `kinds`.
+    `is_spread`; the message names the `accepted` kinds of table.
     """
     for name in ("group", "group_val"):
         if fit_params.get(name) is not None:
-            raise ValueError(f"{name} must be None if X is {kinds}. Pass the query of each row as qid.")
+            raise ValueError(f"{name} must be None if X is {accepted}. Pass the query of each row as qid.")
     for name, table in (("X", X), ("X_val", fit_params.get("X_val"))):
         if table is None:
             continue
         if not is_spread(table):
-            raise ValueError(f"{name} must be {kinds} if X is one; got {type(table).__name__}.")
+            raise ValueError(f"{name} must be {accepted} if X is one; got {type(table).__name__}.")
         values: dict[str, Any] = {other: fit_params.get(other) for other in BY_ROW[name]}
         by_row = {other: value for other, value in values.items() if is_spread(value) or np.ndim(value) > 0}
-        yield name, table, {other: value for other, value in by_row.items() if not are_names(value, table)}
+        yield name, table, {other: value for other, value in by_row.items() if not are_columns(value, table)}
 
 
-def are_names(value: Any, table: Any) -> bool:
-    """Return True if a value lists names of columns; with an array, a list of strings may be the labels."""
+def are_columns(value: Any, table: Any) -> bool:
+    """Return True if a value is a list of strings that name columns of the table, which must not be an array."""
     return are_texts(value) and not hasattr(table, "chunks")
 
 
-def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[str, Any]]:
-    """Return the partitions of a table, each with its per-row arguments; raise ValueError if the numbers differ."""
+def zip_partitions(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[str, Any]]:
+    """Return the partitions as dicts of table and per-row arguments; raise ValueError if their numbers differ."""
     n_parts = len(columns[table])
     for name, parts in columns.items():
         if len(parts) != n_parts:
@@ -465,12 +468,12 @@ def joined_parts(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[
     return [dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)]
 
 
-def blocks(n_parts: int, n_ranks: int) -> list[range]:
+def split_evenly(n_parts: int, n_ranks: int) -> list[range]:
     """Return the partitions of each rank: contiguous ranges of nearly equal length.
 
     Examples
     --------
-    >>> blocks(5, 2)
+    >>> split_evenly(5, 2)
     [range(0, 3), range(3, 5)]
     """
     each, more = divmod(n_parts, n_ranks)
@@ -478,27 +481,29 @@ def blocks(n_parts: int, n_ranks: int) -> list[range]:
     return [range(*bounds) for bounds in pairwise(ends)]
 
 
-def placed(owned: Sequence[range], holders: Mapping[int, Collection[str]], places: Sequence[str]) -> list[int]:
-    """Assign a worker to each rank so that few partitions have to move.
+def assign_workers(
+    ranges: Sequence[range], holders: Mapping[int, Collection[str]], addresses: Sequence[str]
+) -> list[int]:
+    """Return the index of the worker for each rank, assigned so that few partitions have to move.
 
     Parameters
     ----------
-    owned : list of range
-        The partitions of each rank.
+    ranges : list of range
+        The partition indices of each rank.
     holders : dict
         The workers that already hold each partition, by the index of the partition.
-    places : list of str
+    addresses : list of str
         The addresses of the workers, at least one per rank.
 
     Examples
     --------
-    >>> placed([range(0, 2), range(2, 3)], {0: ["b"], 2: ["a"]}, ["a", "b", "c"])
+    >>> assign_workers([range(0, 2), range(2, 3)], {0: ["b"], 2: ["a"]}, ["a", "b", "c"])
     [1, 0]
     """
-    moved = np.zeros((len(owned), len(places)))
-    for rank, parts in enumerate(owned):
+    moved = np.zeros((len(ranges), len(addresses)))
+    for rank, parts in enumerate(ranges):
         for part in parts:
             held = holders.get(part, ())
-            moved[rank] -= [address in held for address in places]
+            moved[rank] -= [address in held for address in addresses]
     assigned: list[int] = linear_sum_assignment(moved)[1].tolist()
     return assigned

@@ -15,7 +15,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from fastens.distributed.coordinator import ClusterLostError, WorkerGroup, check_before_reading, run_coordinator
-from fastens.distributed.rank_fit import FitTask, blocks, placed
+from fastens.distributed.rank_fit import FitTask, assign_workers, split_evenly
 from fastens.distributed.ray_table import RayTable, split_on_ray
 from fastens.distributed.reduction import RankLostError, Tag
 from fastens.distributed.session import Event, Session
@@ -31,7 +31,7 @@ def fit_on_ray(model: Any, X: Any, fit_params: dict[str, Any]) -> Any:
     check_before_reading(model, X, fit_params)
     table = RayTable.of(X)
     parts = split_on_ray(table.table, fit_params)
-    return run_coordinator(model, table, parts, fit_params, lambda task: _crew(table, parts, task))
+    return run_coordinator(model, table, parts, fit_params, lambda task: _start_group(table, parts, task))
 
 
 # The workers --------------------------------------------------
@@ -47,79 +47,81 @@ class _Rank(Session):
         """Return the identifier of the actor's node."""
         return str(ray.get_runtime_context().get_node_id())
 
-    def sit(self, rank: int, actors: Sequence[Any]) -> None:
+    def set_rank(self, rank: int, actors: Sequence[Any]) -> None:
         """Set the rank of this actor and the actors of all ranks."""
         self.rank, self.size, self._actors = rank, len(actors), actors
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
         """Send an array or bytes to a rank, without waiting for it."""
-        _call(self._actors[rank], "put", self.rank, tag, payload, group="receive")
+        _call(self._actors[rank], "put", self.rank, tag, payload, concurrency_group="receive")
 
     def put(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Receive a message of a rank."""
+        """Store a message that another rank has sent to this one."""
         self.mailbox.put(rank, tag, payload)
 
     def renew(self) -> None:
-        """Renew the fit so that waiting continues."""
+        """Extend the deadline at which this actor gives up the fit."""
         self.mailbox.renew()
 
     def load(self, key: tuple[str, int], has_rows: bool, names: Sequence[str], *values: Any) -> int:
-        """Store a partition, or only its columns if `has_rows` is False."""
+        """Store partition `key` (table name, index), or only its columns if not `has_rows`; return the row count."""
         contents = dict(zip(names, values if has_rows else [each[:0] for each in values], strict=True))
-        return self.take(*key, contents)
+        return self.store_partition(*key, contents)
 
 
-def _call(actor: Any, method: str, *args: Any, group: str = "lead") -> Any:
+def _call(actor: Any, method: str, *args: Any, concurrency_group: str = "lead") -> Any:
+    """Call a method of an actor without waiting, and return the object reference of its result."""
     if not ray.is_initialized():  # calling Ray would start another cluster
         raise ClusterLostError("Ray was shut down during the fit.")
-    return getattr(actor, method).options(concurrency_group=group).remote(*args)
+    return getattr(actor, method).options(concurrency_group=concurrency_group).remote(*args)
 
 
 @ray.remote
-def _touch(*values: Any) -> None:
-    """Force the computation of objects by depending on them."""
+def _compute_objects(*values: Any) -> None:
+    """Do nothing; as a task that depends on objects, it makes Ray compute them."""
 
 
 # The coordinator --------------------------------------------------
 
 
 @contextmanager
-def _crew(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]:
-    """Start the actors of a new attempt, load their partitions and start training."""
+def _start_group(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]:
+    """Start the actors of a new attempt, load their partitions, start training and yield the actors."""
     # Partitions, including partitions of a lost node, must be computed before actors reserve the CPUs that this needs.
-    _get([_touch.remote(*part.values()) for partitions in parts.values() for part in partitions])
-    n_actors, n_cpus = _numbers(table, len(parts["X"]))
+    _fetch([_compute_objects.remote(*part.values()) for partitions in parts.values() for part in partitions])
+    n_actors, n_cpus = _choose_actors(table, len(parts["X"]))
     options: dict[str, Any] = {"num_cpus": n_cpus, "scheduling_strategy": "SPREAD", "concurrency_groups": _GROUPS}
     kind = ray.remote(**options)(_Rank)
-    cluster = _cluster()
+    cluster = _cluster_id()
     started: list[Any] = [kind.remote(table.patience, task) for _ in range(n_actors)]
     try:
-        places = _ready(started, table.patience, n_cpus)
-        owned = blocks(len(parts["X"]), len(places))
-        actors = [list(places)[k] for k in placed(owned, _holders(parts["X"]), list(places.values()))]
-        _get([_call(actor, "sit", rank, actors) for rank, actor in enumerate(actors)], table.patience)
-        _load(actors, owned, parts, table.patience)
+        nodes = _wait_for_actors(started, table.patience, n_cpus)
+        parts_by_rank = split_evenly(len(parts["X"]), len(nodes))
+        order = assign_workers(parts_by_rank, _partition_holders(parts["X"]), list(nodes.values()))
+        actors = [list(nodes)[k] for k in order]
+        _fetch([_call(actor, "set_rank", rank, actors) for rank, actor in enumerate(actors)], table.patience)
+        _load(actors, parts_by_rank, parts, table.patience)
         n_threads = max(1, int(n_cpus))
         yield _RayWorkerGroup(
-            actors, [_call(actor, "train", n_threads, group="train") for actor in actors], table.patience
+            actors, [_call(actor, "train", n_threads, concurrency_group="train") for actor in actors], table.patience
         )
     except Exception as error:
-        if isinstance(error, ClusterLostError) or _cluster() == cluster:
+        if isinstance(error, ClusterLostError) or _cluster_id() == cluster:
             raise
         # The exception depends on what the fit was doing.
         raise ClusterLostError(f"Ray was shut down during the fit: {error!r}") from error
     finally:
-        for actor in started if _cluster() == cluster else ():
+        for actor in started if _cluster_id() == cluster else ():
             with suppress(RayError):  # the cluster may be lost, too
                 ray.kill(actor)
 
 
-def _cluster() -> str | None:
+def _cluster_id() -> str | None:
     """Return an identifier of the cluster that this process is connected to, or None if there is none."""
     return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else None
 
 
-def _numbers(table: RayTable, n_parts: int) -> tuple[int, float]:
+def _choose_actors(table: RayTable, n_parts: int) -> tuple[int, float]:
     """Return the number of actors to start and the number of CPUs of each."""
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     n_cpus = sum(node["Resources"]["CPU"] for node in nodes)
@@ -128,14 +130,14 @@ def _numbers(table: RayTable, n_parts: int) -> tuple[int, float]:
     return max(1, min(n_actors, int(n_cpus // each))), each
 
 
-def _ready(actors: Sequence[Any], patience: float, n_cpus: float) -> dict[Any, str]:
-    """Return the actors that have started, with their nodes."""
+def _wait_for_actors(actors: Sequence[Any], patience: float, n_cpus: float) -> dict[Any, str]:
+    """Return the actors that start within `patience` seconds, with the identifiers of their nodes."""
     calls = {_call(actor, "node"): actor for actor in actors}
     started, _ = ray.wait(list(calls), num_returns=len(calls), timeout=patience)
     nodes, why = {}, f"no actor got {n_cpus:g} CPUs within {patience:g} seconds"
     for call in started:
         try:
-            nodes[calls[call]] = _get(call)
+            nodes[calls[call]] = _fetch(call)
         except RankLostError as error:
             why = str(error)
     if not nodes:
@@ -143,8 +145,8 @@ def _ready(actors: Sequence[Any], patience: float, n_cpus: float) -> dict[Any, s
     return nodes
 
 
-def _holders(parts: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
-    """Return the nodes that hold each partition."""
+def _partition_holders(parts: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
+    """Return the identifiers of the nodes that hold each partition of X, by partition index."""
     references = [part["X"] for part in parts]
     if ray.util.client.ray.is_connected():  # the locations of objects are unknown to remote clients
         return {}
@@ -152,9 +154,9 @@ def _holders(parts: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
     return {number: held[reference]["node_ids"] for number, reference in enumerate(references)}
 
 
-def _load(actors: Sequence[Any], owned: Sequence[range], parts: Parts, patience: float) -> None:
-    """Load the partitions on the actors; raise RankLostError if none arrives within the patience."""
-    shares = {"X": owned, "X_val": blocks(len(parts.get("X_val", [])), len(actors))}
+def _load(actors: Sequence[Any], parts_by_rank: Sequence[range], parts: Parts, patience: float) -> None:
+    """Load the partitions on their ranks' actors; raise RankLostError if none arrives for `patience` seconds."""
+    shares = {"X": parts_by_rank, "X_val": split_evenly(len(parts.get("X_val", [])), len(actors))}
     pending = []
     for rank, actor in enumerate(actors):
         for name, partitions in parts.items():
@@ -166,7 +168,7 @@ def _load(actors: Sequence[Any], owned: Sequence[range], parts: Parts, patience:
         arrived, pending = ray.wait(pending, timeout=patience)
         if not arrived:
             raise RankLostError(f"no partition has arrived for {patience:g} seconds")
-        _get(arrived)
+        _fetch(arrived)
 
 
 class _RayWorkerGroup(WorkerGroup):
@@ -177,20 +179,20 @@ class _RayWorkerGroup(WorkerGroup):
         self.n_ranks = len(actors)
 
     def renew(self) -> None:
-        """Renew the fit on all actors; raise RankLostError if one does not respond."""
+        """Extend the deadline at which each actor gives up the fit; raise RankLostError if one does not respond."""
         calls = [_call(actor, "renew") for actor in self._actors]
         _, late = ray.wait(calls, num_returns=len(calls), timeout=self._patience / 2)
         if late:
             raise RankLostError(f"actors do not answer: {', '.join(str(calls.index(call)) for call in late)}")
-        _get(calls)
+        _fetch(calls)
 
-    def events(self, heard: int) -> list[Event]:
-        """Return the events of the first rank after number `heard`, waiting up to about a second for one."""
-        return self._of_first("events", heard, _POLL_SECONDS) or []
+    def events(self, last_received: int) -> list[Event]:
+        """Return the events of the first rank after number `last_received`, waiting up to about a second for one."""
+        return self._call_first_rank("events", last_received, _POLL_SECONDS) or []
 
     def answer(self, number: int, value: Any) -> None:
-        """Send the answer to a question to the first rank."""
-        self._of_first("answer", number, value)
+        """Send the answer to the first rank's question with this event number."""
+        self._call_first_rank("answer", number, value)
 
     def result(self) -> dict[str, Any] | None:
         """Return the fitted state of the first rank, or None during training; raise the error of any rank."""
@@ -198,29 +200,29 @@ class _RayWorkerGroup(WorkerGroup):
         lost = None if self.lost is None else RankLostError(self.lost)
         for run in ended:
             try:
-                _get(run)
+                _fetch(run)
             except RankLostError as error:
                 lost = error
         if lost is not None:
             raise lost
-        state: dict[str, Any] | None = _get(self._runs[0], self._patience) if self._runs[0] in ended else None
+        state: dict[str, Any] | None = _fetch(self._runs[0], self._patience) if self._runs[0] in ended else None
         return state
 
-    def _of_first(self, method: str, *args: Any) -> Any:
-        """Call a method of the first actor; return its result, or None if any actor is lost."""
+    def _call_first_rank(self, method: str, *args: Any) -> Any:
+        """Call a method of the first rank's actor; return its result, or None if an actor is lost."""
         call = _call(self._actors[0], method, *args)
         while self.lost is None:
             if ray.wait([call], timeout=0.2)[0]:
                 try:
-                    return _get(call)
+                    return _fetch(call)
                 except RankLostError:
                     time.sleep(0.1)  # `result` will raise the error
                     return None
         return None
 
 
-def _get(calls: Any, seconds: float | None = None) -> Any:
-    """Return the results of calls; raise their exceptions, or RankLostError after a loss or timeout."""
+def _fetch(calls: Any, seconds: float | None = None) -> Any:
+    """Return the results of object references; raise their exceptions, or RankLostError after a loss or timeout."""
     try:
         return ray.get(calls, timeout=seconds)
     except RayTaskError as error:

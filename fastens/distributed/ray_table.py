@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastens.distributed.rank_fit import FitProgress, SpreadTable, is_collection_on, joined_parts, tables_in
+from fastens.distributed.rank_fit import FitProgress, SpreadTable, is_collection_on, tables_in, zip_partitions
 from fastens.params.rules import real, whole
 
 RAY_EXTRA = "tables on a Ray cluster need Ray, which is not installed: pip install fastens[ray]"
@@ -79,7 +79,7 @@ def is_on_ray(X: Any) -> bool:
 
 
 def split_on_ray(X: Any, fit_params: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the partitions of "X" and, if given, of "X_val", each with its per-row arguments.
+    """Return the partitions of "X" and, if given, "X_val", each as a dict of the table and its per-row arguments.
 
     Parameters
     ----------
@@ -102,5 +102,5 @@ def split_on_ray(X: Any, fit_params: Mapping[str, Any]) -> dict[str, list[dict[s
                     f"got {type(values).__name__}."
                 )
         references = table if isinstance(table, list | tuple) else table.to_arrow_refs()
-        tables[name] = joined_parts({name: references, **by_row}, name)
+        tables[name] = zip_partitions({name: references, **by_row}, name)
     return tables

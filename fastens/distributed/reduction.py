@@ -42,7 +42,7 @@ class Transport(Protocol):
         """Send an array or bytes to a rank, without waiting for it."""
 
     def receive(self, rank: int, tag: Tag) -> Any:
-        """Wait for the message of a rank with this tag; raise RankLostError if it cannot arrive."""
+        """Wait for the message with this tag from a rank and return it; raise RankLostError if it cannot arrive."""
 
     def flush(self) -> None:
         """Wait until all messages are sent, because the next call may come much later."""
@@ -91,7 +91,7 @@ class RanksComm(Comm):
         return finish
 
     def allreduce_max(self, *arrays: Numbers) -> None:
-        """Replace arrays by their elementwise maxima over the ranks."""
+        """Replace arrays by their elementwise maxima over the ranks, in place."""
         self._reduce("max", arrays)
 
     def allgather(self, value: Any) -> list[Any]:
@@ -103,8 +103,8 @@ class RanksComm(Comm):
         def put(received: list[Any]) -> None:
             messages[:] = received
 
-        with self._exchanging():
-            self._over_cube(lambda: list(messages), messages.extend, put)
+        with self._counting_messages():
+            self._combine_by_doubling(lambda: list(messages), messages.extend, put)
         by_rank = dict(messages)
         return [value if rank == self.rank else pickle.loads(by_rank[rank]) for rank in range(self.size)]
 
@@ -112,26 +112,27 @@ class RanksComm(Comm):
         """Send one value to each rank; return the values that the ranks have sent here, in rank order."""
         results = list(values)
         others = [rank for rank in range(self.size) if rank != self.rank]
-        with self._exchanging():
+        with self._counting_messages():
             for rank in others:
                 self._send(rank, [(self.rank, pickle.dumps(values[rank], protocol=5))])
             for rank in others:
                 results[rank] = pickle.loads(self._receive(rank)[0][1])
         return results
 
-    def _reduce(self, how: str, arrays: Sequence[Numbers]) -> None:
+    def _reduce(self, operation: str, arrays: Sequence[Numbers]) -> None:
+        """Combine arrays over the ranks by operation "sum" or "max", in place."""
         if self.size == 1:
             return
         buffers = [np.ascontiguousarray(array) for array in arrays]
-        with self._exchanging():
+        with self._counting_messages():
             if self.size == 2 or sum(array.nbytes for array in buffers) <= _HALVED_BYTES:
-                self._over_cube(
+                self._combine_by_doubling(
                     lambda: pack_ints(buffers),
-                    lambda message: unpack_ints(message, buffers, how),
+                    lambda message: unpack_ints(message, buffers, operation),
                     lambda message: unpack_ints(message, buffers, "set"),
                 )
             else:
-                self._by_halves(buffers, how)
+                self._combine_by_halving(buffers, operation)
         for array, contiguous in zip(arrays, buffers, strict=True):
             if array is not contiguous:
                 array[...] = contiguous.reshape(array.shape)
@@ -143,29 +144,29 @@ class RanksComm(Comm):
         """Number of ranks in the largest hypercube that the ranks can form."""
         return 1 << (self.size.bit_length() - 1)
 
-    def _over_cube(
-        self, written: Callable[[], Any], combine: Callable[[Any], None], put: Callable[[Any], None]
+    def _combine_by_doubling(
+        self, get_partial: Callable[[], Any], combine: Callable[[Any], None], set_result: Callable[[Any], None]
     ) -> None:
         """Combine the values of all ranks in any order, by recursive doubling.
 
-        `written` returns the current partial result, `combine` adds a received one, and `put` replaces it by the final
-        result.
+        `get_partial` returns the partial result here, `combine` adds a received one to it, and `set_result` replaces it
+        by the final result.
         """
         outer = self._outer_partner()
         if self.rank >= self._n_inner:
-            self._send(outer, written())
-            put(self._receive(outer))
+            self._send(outer, get_partial())
+            set_result(self._receive(outer))
             return
         if outer is not None:
             combine(self._receive(outer))
         for partner in self._partners():
-            self._send(partner, written())
+            self._send(partner, get_partial())
             combine(self._receive(partner))
         if outer is not None:
-            self._send(outer, written())
+            self._send(outer, get_partial())
 
-    def _by_halves(self, arrays: Sequence[Numbers], how: str) -> None:
-        """Combine arrays over the ranks, in place, by a reduce-scatter followed by an allgather."""
+    def _combine_by_halving(self, arrays: Sequence[Numbers], operation: str) -> None:
+        """Combine arrays over the ranks by "sum" or "max", in place, by a reduce-scatter and an allgather."""
         # Column order puts the numbers of a column, which have similar magnitudes, next to each other.
         numbers = np.concatenate([array.ravel(order="F") for array in arrays])
         outer = self._outer_partner()
@@ -174,8 +175,8 @@ class RanksComm(Comm):
             unpack_ints(self._receive(outer), [numbers], "set")
         else:
             if outer is not None:
-                unpack_ints(self._receive(outer), [numbers], how)
-            self._halve(numbers, how)
+                unpack_ints(self._receive(outer), [numbers], operation)
+            self._halve(numbers, operation)
             if outer is not None:
                 self._send(outer, pack_ints([numbers]))
         start = 0
@@ -183,32 +184,34 @@ class RanksComm(Comm):
             array[...] = numbers[start : start + array.size].reshape(array.shape, order="F")
             start += array.size
 
-    def _halve(self, numbers: Numbers, how: str) -> None:
-        """Combine numbers over the ranks of the hypercube by recursive halving."""
+    def _halve(self, numbers: Numbers, operation: str) -> None:
+        """Combine numbers over the ranks of the hypercube by "sum" or "max", in place, by recursive halving."""
         first, last = 0, len(numbers)
-        given_away = []
+        sent_parts = []
         for partner in self._partners():
             middle = (first + last) // 2
             kept, sent = slice(first, middle), slice(middle, last)
             if partner < self.rank:
                 kept, sent = sent, kept
             self._send(partner, pack_ints([numbers[sent]]))
-            unpack_ints(self._receive(partner), [numbers[kept]], how)
-            given_away.append((partner, sent))
+            unpack_ints(self._receive(partner), [numbers[kept]], operation)
+            sent_parts.append((partner, sent))
             first, last = kept.start, kept.stop
-        for partner, sent in reversed(given_away):
+        for partner, sent in reversed(sent_parts):
             # The partner has reduced the part that it was sent, and returns the result.
             self._send(partner, pack_ints([numbers[first:last]]))
             unpack_ints(self._receive(partner), [numbers[sent]], "set")
             first, last = min(first, sent.start), max(last, sent.stop)
 
     def _outer_partner(self) -> int | None:
+        """Return the rank outside the hypercube that this rank serves, or that serves this rank; None if neither."""
         n_inner = self._n_inner
         if self.rank >= n_inner:
             return self.rank - n_inner
         return self.rank + n_inner if self.rank + n_inner < self.size else None
 
     def _partners(self) -> Iterator[int]:
+        """Yield this rank's neighbours in the hypercube of ranks, the most distant one first."""
         distance = self._n_inner >> 1
         while distance:
             yield self.rank ^ distance
@@ -217,7 +220,8 @@ class RanksComm(Comm):
     # Messages --------------------------------------------------
 
     @contextmanager
-    def _exchanging(self) -> Iterator[None]:
+    def _counting_messages(self) -> Iterator[None]:
+        """Number the messages of one collective operation within the context, and flush them at its end."""
         self.n_exchanges += 1
         self._sent: Counter[int] = Counter()
         self._received: Counter[int] = Counter()
@@ -225,10 +229,12 @@ class RanksComm(Comm):
         self._transport.flush()
 
     def _send(self, rank: Any, payload: Any) -> None:
+        """Send a message to a rank under the next tag of the current collective operation."""
         self._sent[rank] += 1
         self._put(rank, (self.n_exchanges, self._sent[rank]), payload)
 
     def _put(self, rank: int, tag: Tag, payload: Any) -> None:
+        """Send a message, an array or a list of (rank, bytes), under a tag and add its size to `n_bytes`."""
         if isinstance(payload, np.ndarray):
             self.n_bytes += payload.nbytes
         else:
@@ -236,6 +242,7 @@ class RanksComm(Comm):
         self._transport.send(rank, tag, payload)
 
     def _receive(self, rank: Any) -> Any:
+        """Return the next message from a rank in the current collective operation."""
         self._received[rank] += 1
         return self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
 
@@ -261,24 +268,24 @@ class Mailbox:
         self.renew()
 
     def renew(self) -> None:
-        """Extend the deadline, because the process that started the fit has responded."""
+        """Move the deadline to `patience` seconds from now, because the process that started the fit has responded."""
         self._expires = time.monotonic() + self._patience
 
     def put(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Store a message of a rank."""
+        """Store a message that a rank has sent to this one, and wake the thread that waits for it."""
         with self._changed:
             self._messages[rank, tag] = payload
             self._changed.notify_all()
 
     def close(self, reason: str) -> None:
-        """End all waiting; the reason of the first call is kept."""
+        """Make all waiting calls raise RankLostError; the reason of the first call is kept."""
         with self._changed:
             self._closed = self._closed or reason
             self._messages.clear()
             self._changed.notify_all()
 
     def take(self, rank: int, tag: Tag) -> Any:
-        """Wait for the message of a rank; raise RankLostError if the fit has ended."""
+        """Wait for the message with this tag from a rank and remove it; raise RankLostError if the fit has ended."""
         key = rank, tag
         with self._changed:
             while key not in self._messages:
@@ -326,12 +333,12 @@ class Sockets:
         self._unsent: dict[socket.socket, deque[memoryview]] = {}
         self._room = memoryview(bytearray(_HEAD.size))
 
-    def hear(self, rank: int, connection: socket.socket) -> None:
+    def add_incoming(self, rank: int, connection: socket.socket) -> None:
         """Add the connection that receives from a rank."""
         connection.setblocking(False)
         self._incoming[rank] = connection
 
-    def speak_to(self, rank: int, connection: socket.socket) -> None:
+    def add_outgoing(self, rank: int, connection: socket.socket) -> None:
         """Add the connection that sends to a rank."""
         connection.setblocking(False)
         self._outgoing[rank] = connection
@@ -343,10 +350,10 @@ class Sockets:
         head = memoryview(_HEAD.pack(*tag, is_array, len(body)))
         connection = self._outgoing[rank]
         self._unsent.setdefault(connection, deque()).extend((head, body))
-        self._push(connection)
+        self._send_pending(connection)
 
     def receive(self, rank: int, tag: Tag) -> Any:
-        """Wait for the message of a rank with this tag."""
+        """Wait for the next message from a rank and return it; raise RankLostError if its tag differs."""
         connection = self._incoming[rank]
         *header, is_array, n_bytes = _HEAD.unpack(self._read(connection, _HEAD.size))
         if tuple(header) != tag:
@@ -360,13 +367,13 @@ class Sockets:
             self._wait(None)
 
     def shut_down(self) -> None:
-        """End all waiting, here and on the other ranks; it is called from another thread."""
+        """Shut down all connections, which ends waiting on both sides; it is called from another thread."""
         for connection in [*self._incoming.values(), *self._outgoing.values()]:
             with suppress(OSError):  # the other end may have shut down the connection already
                 connection.shutdown(socket.SHUT_RDWR)
 
-    def _push(self, connection: socket.socket) -> None:
-        """Send as much as possible without blocking."""
+    def _send_pending(self, connection: socket.socket) -> None:
+        """Send as many pending bytes over a connection as possible without blocking."""
         parts = self._unsent[connection]
         try:
             while parts:
@@ -407,24 +414,25 @@ class Sockets:
             left = left[n_read:]
         return buffer
 
-    def _wait(self, reading: socket.socket | None) -> None:
-        """Send pending messages until `reading` is readable, or until all are sent if `reading` is None."""
+    def _wait(self, connection_to_read: socket.socket | None) -> None:
+        """Send pending messages until `connection_to_read` is readable, or until all are sent if it is None."""
         with selectors.DefaultSelector() as selector:
             for connection in self._unsent:
                 selector.register(connection, selectors.EVENT_WRITE)
-            if reading is not None:
-                selector.register(reading, selectors.EVENT_READ)
-            while self._unsent or reading is not None:
+            if connection_to_read is not None:
+                selector.register(connection_to_read, selectors.EVENT_READ)
+            while self._unsent or connection_to_read is not None:
                 ready: Any = {key.fileobj for key, _ in selector.select(_LOOK)}
                 if not ready:
                     self._check()
-                if reading in ready:
+                if connection_to_read in ready:
                     return
                 for connection in ready:
-                    self._push(connection)
+                    self._send_pending(connection)
                     if connection not in self._unsent:
                         selector.unregister(connection)
 
-    def _fail(self, why: object) -> None:
+    def _fail(self, reason: object) -> None:
+        """Raise RankLostError for a failed connection; the reason is an exception or a text."""
         self._check()  # may raise a more specific error
-        raise RankLostError(f"a connection to another rank is lost: {why!r}")
+        raise RankLostError(f"a connection to another rank is lost: {reason!r}")

@@ -44,7 +44,7 @@ class Session(Watcher):
         self.mailbox = Mailbox(patience)
         self._tables: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
         self._events: list[Event] = []
-        self._n_events, self._told = 0, -math.inf
+        self._n_events, self._last_delivery = 0, -math.inf
         self._answers: dict[int, Any] = {}
         self._changed = threading.Condition()
 
@@ -53,7 +53,7 @@ class Session(Watcher):
         raise NotImplementedError
 
     def receive(self, rank: int, tag: Tag) -> Any:
-        """Wait for the message of a rank with this tag."""
+        """Wait for the message with this tag from a rank and return it."""
         return self.mailbox.take(rank, tag)
 
     def flush(self) -> None:
@@ -72,7 +72,7 @@ class Session(Watcher):
             return self._n_events
 
     def ask(self, kind: str, content: Any) -> Any:
-        """Ask the coordinator a question and wait for the answer."""
+        """Report a question to the coordinator, wait for the answer and return it."""
         number = self.report(kind, content)
         with self._changed:
             while number not in self._answers:
@@ -86,26 +86,26 @@ class Session(Watcher):
             self._answers[number] = value
             self._changed.notify_all()
 
-    def events(self, heard: int, seconds: float) -> list[Event]:
+    def events(self, last_received: int, seconds: float) -> list[Event]:
         """Return pending events, waiting up to `seconds` for one; rounds are returned a few times a second.
 
-        Events up to the number `heard` have arrived and are dropped. All others are returned again, because the result
-        of an earlier call may have been lost.
+        Events up to the number `last_received` have arrived and are dropped. All others are returned again, because the
+        result of an earlier call may have been lost.
         """
         with self._changed:
-            self._events = [event for event in self._events if event.number > heard]
+            self._events = [event for event in self._events if event.number > last_received]
             self._changed.wait_for(lambda: self._events, seconds)
-            since = time.monotonic() - self._told
+            since = time.monotonic() - self._last_delivery
             longest = min(seconds, max(0.0, _TOGETHER - since))
             self._changed.wait_for(lambda: any(event.kind not in _PATIENT for event in self._events), longest)
             if self._events:
-                self._told = time.monotonic()
+                self._last_delivery = time.monotonic()
             return list(self._events)
 
     # The fit --------------------------------------------------
 
-    def take(self, table: str, number: int, contents: Mapping[str, Any]) -> int:
-        """Store a partition until training and return its number of rows."""
+    def store_partition(self, table: str, number: int, contents: Mapping[str, Any]) -> int:
+        """Store the partition of a table with this index until training; return its number of rows."""
         counts = {name: value.shape[0] if hasattr(value, "shape") else len(value) for name, value in contents.items()}
         n_rows = counts[table]
         for name, count in counts.items():

@@ -337,7 +337,7 @@ class SklearnTree:
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = model._as_it_is()
+        self._model = model._snapshot()
         self._trees = model._ensemble
         self.n_outputs = model.n_outputs_
         self.n_features = model.n_features_in_
@@ -744,7 +744,7 @@ class Members(Sequence[Any]):
     """Sequence of the trees of a forest as estimators, which are created on access and share the forest's memory."""
 
     def __init__(self, forest: Any) -> None:
-        self._forest = forest._as_it_is()
+        self._forest = forest._snapshot()
 
     def __len__(self) -> int:
         return self._forest._ensemble.n_trees

@@ -15,7 +15,7 @@ from fastens.modelfile.storage import (
     ModelFileError,
     class_of_part,
     from_pickle,
-    parsed,
+    parse_json,
     pickles_allowed,
     save_model,
     to_pickle,
@@ -50,7 +50,7 @@ class Saved(NamedTuple):
 
 
 def attributes(*names: str, key: str = "fitted.{}", when: Callable[[Any], bool] | None = None) -> Saved:
-    """Return the part that saves numbers and arrays unchanged.
+    """Return a `Saved` part that stores fitted attributes, which are numbers or arrays, unchanged in model files.
 
     Parameters
     ----------
@@ -132,21 +132,23 @@ class SavedEstimator:
             save_model(path, self)
 
     def _to_state(self: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the fitted state as arrays by name, and the parameters, encoder and metadata as JSON values."""
         model = self._as_fitted()
         arrays: Arrays = model._fitted_arrays()
         arrays |= {STATISTICS + name: array for name, array in model._statistics_arrays().items()}
         meta = {
-            "parameters": {name: savable(name, value) for name, value in model._saved_parameters().items()},
+            "parameters": {name: savable_parameter(name, value) for name, value in model._saved_parameters().items()},
             "door": model._encoder_state(),
             "metadata": self.metadata_,
         }
         if self._parameters_of_fit:
             now = self._saved_parameters()
-            meta["set after fit"] = {name: savable(name, now[name]) for name in self._parameters_of_fit}
+            meta["set after fit"] = {name: savable_parameter(name, now[name]) for name in self._parameters_of_fit}
         return arrays, meta
 
     @classmethod
     def _from_state(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any:
+        """Return a fitted model from the values of `_to_state`; raise ValueError if they form no valid model."""
         model: Any = cls(**{name: restored_parameter(value) for name, value in meta["parameters"].items()})
         model._check_parameters()
         model._restore_encoder(meta["door"])
@@ -160,32 +162,33 @@ class SavedEstimator:
         return model.set_params(**later) if later else model
 
     def _saved_parameters(self: Any) -> dict[str, Any]:
-        """Return the parameters to save."""
+        """Return the constructor parameters to save by name; subclasses may replace some."""
         return dict(self.get_params(deep=False))
 
     @classmethod
     def _saved_parts(cls) -> list[Saved]:
-        """Return the saved parts of all classes in the order in which they are restored."""
+        """Return the `Saved` parts of the class and its bases in the order in which they are restored."""
         listed = [part for base in reversed(cls.__mro__) for part in vars(base).get("_saved", ())]
-        parts = [attributes(part, when=_always) if isinstance(part, str) else part for part in listed]
+        parts = [attributes(part, when=_is_always_saved) if isinstance(part, str) else part for part in listed]
         return sorted(parts, key=lambda part: not part.is_first)
 
     def _fitted_arrays(self) -> Arrays:
-        """Return the fitted state as plain arrays."""
+        """Return the fitted state of all saved parts as arrays by name."""
         arrays: Arrays = {}
         for part in sorted(self._saved_parts(), key=lambda part: part.is_first):  # files list attributes last
             arrays |= part.to_arrays(self)
         return arrays
 
     def _restore_fitted(self, arrays: Arrays) -> None:
-        """Restore the state of `_fitted_arrays`; raise ValueError if the arrays do not form a valid model."""
+        """Set the fitted attributes from the arrays of `_fitted_arrays`; raise ValueError if they are invalid."""
         for part in self._saved_parts():
             part.from_arrays(self, arrays)
         for part in self._saved_parts():
             part.finish(self, arrays)
 
 
-def _always(model: Any) -> bool:
+def _is_always_saved(model: Any) -> bool:
+    """Return True for any model, as the `when` of attributes that all models have."""
     return True
 
 
@@ -202,7 +205,7 @@ def _plain_metadata(metadata: Any) -> dict[str, Any]:
 
 
 def _check_keys(value: Any) -> None:
-    """Raise TypeError for keys that are not strings, because JSON would silently convert them."""
+    """Raise TypeError for nested dict keys that are not strings, because JSON would silently convert them."""
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
     for key, item in items:
         if isinstance(value, Mapping) and not isinstance(key, str):
@@ -210,8 +213,8 @@ def _check_keys(value: Any) -> None:
         _check_keys(item)
 
 
-def savable(name: str, value: Any) -> Any:
-    """Return a parameter as JSON values; raise ValueError if it cannot be saved, such as a function."""
+def savable_parameter(name: str, value: Any) -> Any:
+    """Return a parameter's value as JSON values; raise ValueError with its name if it cannot be saved."""
     plain = plain_parameter(value)
     try:
         json.dumps(plain)
@@ -245,7 +248,7 @@ def plain_parameter(value: Any) -> Any:
 
 
 def _plain_object(value: Any) -> dict[str, Any]:
-    """Return an options object or a fastens estimator as its parameters; anything else as a pickle."""
+    """Return an option record or a fastens estimator as JSON values of its parameters; pickle anything else."""
     if isinstance(value, Options):
         return {"options": type(value).__name__, "parameters": plain_parameter(value.get_params())}
     if _is_ours(value):
@@ -255,12 +258,12 @@ def _plain_object(value: Any) -> dict[str, Any]:
 
 
 def _is_ours(value: Any) -> bool:
-    """Return True if the class of an object is defined by fastens, rather than derived by a user."""
+    """Return True if the class of an object is defined by fastens, not by a user or another library."""
     return SavedEstimator._kinds.get(type(value).__name__) is type(value)
 
 
 def restored_parameter(value: Any) -> Any:
-    """Invert `plain_parameter`; tuples are returned as lists."""
+    """Return the parameter's value from the JSON values of `plain_parameter`; tuples become lists."""
     if isinstance(value, list):
         return [restored_parameter(item) for item in value]
     if not isinstance(value, dict):
@@ -272,12 +275,13 @@ def restored_parameter(value: Any) -> Any:
             raise ModelFileError(f"holds a {value['options']!r}, which this version of fastens does not support")
         return Options.kinds[value["options"]](**restored_parameter(value["parameters"]))
     if "estimator" in value:
-        return _kind(value["estimator"])(**restored_parameter(value["parameters"]))
+        return _estimator_class(value["estimator"])(**restored_parameter(value["parameters"]))
     pairs = [(restored_parameter(key), restored_parameter(item)) for key, item in value["pairs"]]
     return {tuple(key) if isinstance(key, list) else key: item for key, item in pairs}
 
 
-def _kind(name: Any) -> type[SavedEstimator]:
+def _estimator_class(name: Any) -> type[SavedEstimator]:
+    """Return the fastens class with this name; raise ModelFileError if this version does not have it."""
     if name not in SavedEstimator._kinds:
         class_of_part(name)  # imports the module of the class, which registers it
     if name not in SavedEstimator._kinds:
@@ -310,13 +314,13 @@ def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
 
 
 def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> Any:
-    """Return the model whose state is in the arrays of `nested_arrays`."""
+    """Return the fitted model from the arrays of `nested_arrays`; errors call the model `what`."""
     model_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     return restored_model(model_arrays, what)
 
 
 def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: int = 1) -> dict[str, Any]:
-    """Group the arrays of many models in one pass, by the numbers after `prefix`, such as "3" or "3.0"."""
+    """Return {"3.0": {name: array}} for arrays named `prefix` + "3.0." + name, with `n_numbers` numbers (here 2)."""
     groups: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith(prefix):
@@ -326,8 +330,8 @@ def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: in
 
 
 def restored_model(arrays: dict[str, np.ndarray], what: str) -> Any:
-    """Return the model from arrays whose names no longer have the prefix."""
+    """Return the fitted model from the arrays of `nested_arrays`, with their prefix removed from the names."""
     if "pickle" in arrays:
         return from_pickle(arrays["pickle"], what)
-    state = parsed(arrays.pop("state").tobytes())
-    return _kind(state["kind"])._from_state(arrays, state["meta"])
+    state = parse_json(arrays.pop("state").tobytes())
+    return _estimator_class(state["kind"])._from_state(arrays, state["meta"])

@@ -57,10 +57,12 @@ class ModelFileError(ValueError):
 class Storable(Protocol):
     """Protocol of models that convert to and from arrays and JSON."""
 
-    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]: ...
+    def _to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return the state of the model as arrays by name and as JSON-serialisable values by name."""
 
     @classmethod
-    def _from_state(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any: ...
+    def _from_state(cls, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Any:
+        """Return the model from the values of `_to_state`; raise ValueError if they form no valid model."""
 
 
 # Pickles --------------------------------------------------
@@ -81,7 +83,7 @@ def pickles_allowed(allowed: bool) -> Iterator[None]:
 
 
 def to_pickle(value: Any, what: str) -> np.ndarray:
-    """Return a pickled object as an array of bytes; raise TypeError if pickles are not allowed."""
+    """Return a pickled object as a uint8 array; raise TypeError, which calls it `what`, if pickles are not allowed."""
     if not _pickles_allowed.get():
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TypeError(
@@ -92,7 +94,7 @@ def to_pickle(value: Any, what: str) -> np.ndarray:
 
 
 def from_pickle(content: np.ndarray, what: str) -> Any:
-    """Return the unpickled object; raise ModelFileError if pickles are not allowed."""
+    """Return the unpickled object; raise ModelFileError, which calls it `what`, if pickles are not allowed."""
     if not _pickles_allowed.get():
         raise ModelFileError(
             f"{what} is stored as a pickle, and loading a pickle can run any code. Load with allow_pickle=True "
@@ -113,7 +115,7 @@ def class_of_part(name: str) -> Any:
 
 
 def save_model(path: str | os.PathLike[str], model: Storable) -> None:
-    """Save a model under the name of its class.
+    """Write a model to a file, with the name of its class.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ def save_model(path: str | os.PathLike[str], model: Storable) -> None:
 
 
 def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
-    """Load a model.
+    """Return the model that `save_model` has written to a file.
 
     Parameters
     ----------
@@ -153,21 +155,21 @@ def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from None
     except Exception as error:
-        if isinstance(error, MemoryError) and not _is_claim(error, os.path.getsize(path)):
+        if isinstance(error, MemoryError) and not _is_implausible_size(error, os.path.getsize(path)):
             raise
         raise ModelFileError(f"{os.fspath(path)} does not describe a {kind}: {error}") from error
     finally:
         _find.reset(token)
 
 
-def _is_claim(error: MemoryError, size: int) -> bool:
-    """Return True if NumPy failed to allocate an array much larger than the file, so the file is to blame."""
+def _is_implausible_size(error: MemoryError, size: int) -> bool:
+    """Return True if NumPy failed to allocate an array that is too large for a file of `size` bytes."""
     shape = getattr(error, "shape", None)
     return shape is not None and math.prod(shape) > max(_MAX_PER_BYTE * size, _MIN_CLAIMED)
 
 
 def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> None:
-    """Write arrays and JSON-serialisable values; an existing file is replaced atomically.
+    """Write arrays and JSON-serialisable values to a model file; an existing file is replaced atomically.
 
     Parameters
     ----------
@@ -180,7 +182,7 @@ def save(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarra
     meta : dict
         JSON-serialisable values.
     """
-    plain = {name: _plain(name, array) for name, array in arrays.items()}
+    plain = {name: _to_little_endian(name, array) for name, array in arrays.items()}
     entries = [{"name": name, "dtype": a.dtype.str, "shape": list(a.shape)} for name, a in plain.items()]
     header = json.dumps({"kind": kind, "meta": dict(meta), "arrays": entries}, separators=(",", ":")).encode()
     body = bytearray(header)
@@ -224,7 +226,8 @@ def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, np.ndarray], dict
         raise ModelFileError(f"cannot read {os.fspath(path)}: its header is malformed") from error
 
 
-def _plain(name: str, array: np.ndarray) -> np.ndarray:
+def _to_little_endian(name: str, array: np.ndarray) -> np.ndarray:
+    """Return an array in C order and little-endian; raise TypeError if model files cannot hold its type."""
     array = np.asarray(array)
     little_endian = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
     if not DTYPE.fullmatch(little_endian.dtype.str) or array.ndim > MAX_DIMENSIONS:
@@ -233,6 +236,7 @@ def _plain(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _checksum(prefix: bytes | memoryview, body: bytes | bytearray | memoryview) -> bytes:
+    """Return the SHA-256 digest of a file's prefix and body."""
     try:
         checksum = hashlib.sha256(prefix)
         checksum.update(body)
@@ -285,6 +289,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 
 def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
     # Returns the header and the position of its end.
+    """Return a file's header and the position of its end; raise ModelFileError if it is damaged or truncated."""
     if len(content) < len(MAGIC) or content[: len(MAGIC)] != MAGIC:
         raise ModelFileError("it is not a fastens model; use fastens.from_model for models of other libraries")
     if len(content) < HEADER_START:
@@ -297,14 +302,14 @@ def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
     end = HEADER_START + length
     if end > len(content):
         raise ModelFileError("its header is longer than the file")
-    header = parsed(bytes(content[HEADER_START:end]))
+    header = parse_json(bytes(content[HEADER_START:end]))
     if not isinstance(header, dict):
         raise ModelFileError("its header is not the header of a model")
     return header, end
 
 
-def parsed(content: bytes) -> Any:
-    """Return parsed JSON; raise ModelFileError if it is nested more deeply than any model."""
+def parse_json(content: bytes) -> Any:
+    """Return the value of a JSON text; raise ModelFileError if it is nested more deeply than any model."""
     depth, is_text = 0, False
     for mark in _MARKS.finditer(content):
         if mark[0] == b'"':
@@ -317,6 +322,7 @@ def parsed(content: bytes) -> Any:
 
 
 def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Return the arrays by name that follow position `end` of a file; raise ModelFileError if malformed."""
     arrays: dict[str, np.ndarray] = {}
     for entry in entries:
         name, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
@@ -338,6 +344,7 @@ def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -
 
 
 def _read_array(name: str, content: memoryview, dtype: str) -> np.ndarray:
+    """Return the 1-D array of these bytes, a view of them; raise ModelFileError for invalid booleans or text."""
     array = np.frombuffer(content, dtype=dtype)
     if array.dtype.kind == "b" and np.any(array.view(np.uint8) > 1):
         raise ModelFileError(f"array {name!r} has an invalid boolean")

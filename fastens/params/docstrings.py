@@ -25,13 +25,13 @@ _ENTRIES = re.compile(r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+
 
 
 def entries(text: str) -> dict[str, tuple[str, str]]:
-    """Return the type and the description of each entry of a numpydoc section."""
+    """Return the type and the description, as a tuple by name, of each entry of a numpydoc section."""
     parts = _HEADER.split(text)[1:]
     return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
 
 
 def described(docstring: str | None) -> dict[str, tuple[str, str]]:
-    """Return the entries of the sections "Parameters" and "Attributes" of a class docstring; none if it is stripped."""
+    """Return (type, description) by name from the Parameters and Attributes of a class docstring; {} if stripped."""
     sections = _ENTRIES.findall(inspect.cleandoc(docstring or ""))
     return entries("\n".join(sections))
 
@@ -72,26 +72,26 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
     listed = {name for names, _ in _HEADER.findall(text) for name in names.split(", ")}
     if "{parameters}" in text:
         arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]
-        parameters = [_parameter(each, *docs[each.name]) for each in arguments if each.name not in listed]
-        text = _in_order(text.replace("{parameters}", "\n".join(parameters)), [each.name for each in arguments])
+        parameters = [_parameter_entry(each, *docs[each.name]) for each in arguments if each.name not in listed]
+        text = _sort_parameters(text.replace("{parameters}", "\n".join(parameters)), [each.name for each in arguments])
     annotated = {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
 
-    def is_there(name: str) -> bool:
+    def is_fitted_attribute(name: str) -> bool:
         """Return True if the class has this fitted attribute as a property or an annotation."""
         return name.endswith("_") and name not in listed and (name in annotated or hasattr(kind, name))
 
     attributes = [
         f"{names} : {type_}{description}"
         for names, (type_, description) in docs.items()
-        if all(map(is_there, names.split(", ")))
+        if all(map(is_fitted_attribute, names.split(", ")))
     ]
     listed |= {name for names in docs for name in names.split(", ")}
-    attributes += [_property(name, prop) for name, prop in _properties(kind).items() if name not in listed]
+    attributes += [_property_entry(name, prop) for name, prop in _fitted_properties(kind).items() if name not in listed]
     kind.__doc__ = text.replace("{attributes}", "\n".join(attributes))
 
 
-def _in_order(text: str, names: list[str]) -> str:
-    """Return a docstring with its parameters in the order of the constructor."""
+def _sort_parameters(text: str, names: list[str]) -> str:
+    """Return a docstring with its parameters in the order of `names`, followed by all others."""
     start, title, rest = text.partition("Parameters\n----------\n")
     section, *others = rest.split("\n\n", 1)
     positions = {name: index for index, name in enumerate(names)}
@@ -118,14 +118,15 @@ def complete_method(method: Any) -> None:
         method.__doc__ = _SITE_ONLY.sub("", method.__doc__).rstrip()
 
 
-def _parameter(argument: inspect.Parameter, type_: str, description: str) -> str:
+def _parameter_entry(argument: inspect.Parameter, type_: str, description: str) -> str:
+    """Return the numpydoc entry of a constructor argument with its type, default and description."""
     default = argument.default
     shown = f'"{default}"' if isinstance(default, str) else repr(default)
     return f"{argument.name} : {type_}, default={shown}{description}"
 
 
-def _properties(kind: Any) -> dict[str, property]:
-    """Return the properties that are fitted attributes, beginning with the base classes."""
+def _fitted_properties(kind: Any) -> dict[str, property]:
+    """Return a class's documented properties whose names end with an underscore, beginning with the bases."""
     members = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
     return {
         name: value
@@ -134,7 +135,8 @@ def _properties(kind: Any) -> dict[str, property]:
     }
 
 
-def _property(name: str, attribute: property) -> str:
+def _property_entry(name: str, attribute: property) -> str:
+    """Return the numpydoc entry of a property, with its type from the annotation and its own docstring."""
     returned = inspect.get_annotations(attribute.fget).get("return", "object")  # type: ignore[arg-type]
     type_ = returned if isinstance(returned, str) else returned.__name__
     for pattern, plain in _PLAIN_TYPES:

@@ -56,7 +56,7 @@ class ChecksParameters(BaseEstimator):
             if isinstance(value, RequestMethod):
                 setattr(cls, name, _Request(value.name, value.keys, value.validate_keys))
         if "__init__" in vars(cls):
-            cls.__init__ = _knowing_names(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _with_name_hints(cls.__init__)  # type: ignore[method-assign]
 
     if not TYPE_CHECKING:  # with `__getattr__`, type checkers would accept every attribute name
 
@@ -97,21 +97,21 @@ class ChecksParameters(BaseEstimator):
 
         A fitted model keeps predicting with the parameters of its fit; new values take effect in the next `fit`.
         """
-        params = self._with_records(params)
+        params = self._merge_nested_options(params)
         try:
             with self._setting():
                 return super().set_params(**params)
         except ValueError as error:
             parameters = self.get_params()
             unknown = [name for name in (key.partition("__")[0] for key in params) if name not in parameters]
-            help_ = _hint(type(self), unknown[0]) if unknown else ""
+            help_ = _parameter_hint(type(self), unknown[0]) if unknown else ""
             if not help_:
                 raise
             raise ValueError(f"{error}{help_}") from None
 
     @contextmanager
     def _setting(self) -> Iterator[None]:
-        """Record the values during `fit` of the parameters that are set within the context."""
+        """Let parameters be set within the context; a fitted model then records the values used in its `fit`."""
         before = self.get_params(deep=False) if self._is_fitted() else {}
         try:
             yield
@@ -140,7 +140,7 @@ class ChecksParameters(BaseEstimator):
         return dict(super().__getstate__())
 
     def _as_fitted(self) -> Any:
-        """Return the model with the parameters of its fit; all other attributes are shared."""
+        """Return the model itself, or a shallow copy with the parameters of its fit if they were changed later."""
         if not self._parameters_of_fit:
             return self
         model = copy(self)
@@ -148,8 +148,8 @@ class ChecksParameters(BaseEstimator):
         model.__dict__.update(self._parameters_of_fit)
         return model
 
-    def _as_it_is(self) -> Any:
-        """Return a copy with the parameters of the fit, which is unaffected if this model is fitted again."""
+    def _snapshot(self) -> Any:
+        """Return a shallow copy with the parameters of the fit; refitting this model does not change the copy."""
         return copy(self._as_fitted())
 
     def _check_names(self, method: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
@@ -158,15 +158,15 @@ class ChecksParameters(BaseEstimator):
         unknown = [name for name in arguments if name not in parameters]
         if unknown and not any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):
             name = unknown[0]
-            owner: Any = _with_constructor(type(self), method) if method.__name__ == "__init__" else type(self)
+            owner: Any = _constructor_owner(type(self), method) if method.__name__ == "__init__" else type(self)
             is_to_predict = method.__name__ not in ("__init__", "fit")
             offered = {*dir(owner), *owner._parameter_rules}
-            help_ = hint_to_predict(name, parameters, offered) if is_to_predict else _hint(owner, name)
+            help_ = hint_to_predict(name, parameters, offered) if is_to_predict else _parameter_hint(owner, name)
             where = f"{owner.__name__}.{method.__name__}()"
             raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 
-    def _with_records(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters with nested options merged into new records; records are immutable."""
+    def _merge_nested_options(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return `params` with keys such as "growth__max_depth" merged into new option records."""
         nested: dict[str, dict[str, Any]] = {}
         merged = dict(params)
         all_params = self.get_params() | params if any("__" in key for key in params) else params
@@ -187,11 +187,11 @@ class ChecksParameters(BaseEstimator):
         return merged
 
     def _every_parameter(self) -> dict[str, Any]:
-        """Return all parameters, including those that the constructor of a subclass lacks."""
+        """Return all parameters by name, including those that the constructor of a subclass lacks."""
         return {name: getattr(self, name) for name in self._parameter_rules} | self.get_params(deep=False)
 
     def _options(self, parameter: str) -> Any:
-        """Return the record that a parameter is or is shorthand for; None if it is neither."""
+        """Return the option record that a parameter holds or is shorthand for; None if it is neither."""
         return options_in(parameter, getattr(self, parameter))
 
     def _check_parameters(self) -> None:
@@ -224,13 +224,13 @@ class ChecksParameters(BaseEstimator):
                     )
 
     def _not_read(self, name: str, text: str) -> None:
-        """Raise ValueError for a parameter that would be ignored, or warn if scikit-learn's checks set it."""
+        """Raise ValueError with this text for an ignored parameter, or only warn if scikit-learn's checks set it."""
         if name not in _SET_BY_CHECKS:
             raise ValueError(text)
         warn(text)
 
     def _is_default(self, name: str) -> bool:
-        """Return True if a parameter has its default value."""
+        """Return True if the parameter with this name has its default value."""
         value, default = getattr(self, name), constructor_defaults(self)[name]
         return value is default or (isinstance(value, type(default)) and bool(value == default))
 
@@ -242,7 +242,7 @@ def with_parameters(kind: Kind) -> Kind:
     In the docstring, ``{parameters}`` and ``{attributes}`` are replaced by the entries of the table `_docs`.
     """
     made: Any = dataclass(kind, init=True, repr=False, eq=False, kw_only=True)
-    made.__init__ = _knowing_names(made.__init__)
+    made.__init__ = _with_name_hints(made.__init__)
     for name in declared(made, "rule").keys() & vars(made).keys():
         delattr(made, name)  # parameters are attributes of instances; help() would list each a second time
     made._parameter_rules = {**getattr(made, "_parameter_rules", {}), **declared(made, "rule")}
@@ -261,36 +261,38 @@ class _Request(RequestMethod):
 
 
 def constructor_defaults(model: Any) -> dict[str, Any]:
-    """Return the defaults of the constructor parameters of an estimator."""
+    """Return the default values of an estimator's constructor parameters by name."""
     kind: Any = type(model)
-    return _defaults_of(kind)
+    return _class_defaults(kind)
 
 
 @cache
-def _defaults_of(kind: Any) -> dict[str, Any]:
+def _class_defaults(kind: Any) -> dict[str, Any]:
     # The constructor of a subclass may have fewer parameters; the others keep the defaults of its base.
+    """Return the default values of the constructor parameters of a class and its bases by name."""
     constructors = [base.__init__ for base in reversed(kind.__mro__) if "__init__" in vars(base)]
     parameters = [each for method in constructors for each in signature(method).parameters.values()]
     return {each.name: each.default for each in parameters if each.default is not Parameter.empty}
 
 
 @cache
-def _names(kind: type, method: str) -> tuple[str, ...]:
-    """Return the names of the parameters of a method."""
+def _parameter_names(kind: type, method: str) -> tuple[str, ...]:
+    """Return the names of the parameters of a class's method, without self; () if there is no such method."""
     return tuple(signature(getattr(kind, method)).parameters)[1:] if hasattr(kind, method) else ()
 
 
-def _with_constructor(kind: type, method: Callable[..., Any]) -> type:
-    """Return the class or base class that defines a constructor, because a subclass may call the one of its base."""
+def _constructor_owner(kind: type, method: Callable[..., Any]) -> type:
+    """Return the class or base class whose constructor is `method`, because subclasses call their base's."""
     bases = (base for base in kind.__mro__ if "__init__" in vars(base) and unwrap(vars(base)["__init__"]) is method)
     return next(bases, kind)
 
 
-def _hint(kind: type, name: str) -> str:
-    return hint(name, _names(kind, "fit"), _names(kind, "__init__"))
+def _parameter_hint(kind: type, name: str) -> str:
+    """Return a hint for an unknown parameter of a class or of its `fit`: a sentence after a space, or ""."""
+    return hint(name, _parameter_names(kind, "fit"), _parameter_names(kind, "__init__"))
 
 
-def _knowing_names(method: Callable[..., Any]) -> Callable[..., Any]:
+def _with_name_hints(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a constructor so that its TypeError for an unknown argument has a hint."""
     parameters = signature(method).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):

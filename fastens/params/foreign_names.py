@@ -96,10 +96,10 @@ _OURS: dict[str, tuple[str, ...]] = {
 OURS = {theirs: ours for names, ours in _OURS.items() for theirs in names.split()}
 
 
-def add_option(ours: str, names: list[str]) -> None:
-    """Add the names, here and in other libraries, of a field of an option record, such as "growth=Growth(...)"."""
+def add_option(option: str, names: list[str]) -> None:
+    """Map names of other libraries to an option of a record, such as "growth=Growth(max_depth=...)", for hints."""
     for name in names:
-        OURS[name] = (*OURS.get(name, ()), ours)
+        OURS[name] = (*OURS.get(name, ()), option)
 
 
 # Parameters without a counterpart in fastens.

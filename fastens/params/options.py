@@ -33,7 +33,10 @@ SPLITTER = Rule(
 
 
 def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
-    """Add hints to errors about unknown options of a record, because they may be parameters of an estimator."""
+    """Wrap the constructor of an option class in place: errors for unknown options get hints.
+
+    With `module` and `estimator`, the name of a class in it, the hints include the parameters of that estimator.
+    """
     made: Any = kind
     constructor = made.__init__
     known_options = list(signature(constructor).parameters)
@@ -84,7 +87,7 @@ class Options:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def replaced(self, options: Mapping[str, Any]) -> Self:
-        """Return a copy with some options replaced; raise ValueError for unknown names."""
+        """Return a copy with some options replaced, by name; raise ValueError for unknown names."""
         current_options = self.get_params()
         for name in options:
             if name not in current_options:
@@ -158,7 +161,7 @@ class Goss(Options, of="sampling"):
     other_rate: float = parameter(real(0, 1, open_low=True), default=0.1)
 
     def check(self, parameter: str) -> None:
-        """Raise ValueError for invalid options."""
+        """Raise ValueError for invalid options, including rates whose sum is above 1; `parameter` holds the record."""
         super().check(parameter)
         if self.top_rate + self.other_rate > 1:
             raise ValueError(
@@ -328,6 +331,7 @@ def is_ngram_range(value: Any) -> bool:
 
 
 def _is_separator(value: Any) -> bool:
+    """Return True if a value is a non-empty string without letters and digits."""
     return isinstance(value, str) and value != "" and not any(sign.isalnum() for sign in value)
 
 
@@ -592,7 +596,7 @@ SHORT_FORMS: dict[str, dict[Any, Options]] = {
 
 
 def options_in(parameter: str, value: Any) -> Any:
-    """Return the record that a parameter value is or is shorthand for; None if it is neither."""
+    """Return the option record that a parameter's value is or is shorthand for; None if it is neither."""
     if isinstance(value, Options):
         return value
     is_short = value is None or isinstance(value, str) or FLAG.holds(value)
@@ -600,5 +604,5 @@ def options_in(parameter: str, value: Any) -> Any:
 
 
 def record(*kinds: type[Options]) -> Rule:
-    """Return a rule that requires a record of one of some types."""
+    """Return a rule that requires an instance of one of the option classes."""
     return Rule(" or ".join(kind.__name__ for kind in kinds), lambda value: isinstance(value, kinds))

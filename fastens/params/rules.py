@@ -35,14 +35,14 @@ class Rule:
         )
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError if `value` violates the rule."""
+        """Raise ValueError, which names the parameter `name`, if its value violates the rule."""
         if not self.holds(value):
             ours = self.elsewhere(value.lower()) if isinstance(value, str) else None
             raise ValueError(f"{name} must be {self.text}; got {value!r}.{f' Use {ours!r}.' if ours else ''}")
 
 
 def whole(low: int, high: int | None = None) -> Rule:
-    """Return a rule for integers in a closed range."""
+    """Return a rule for integers from `low` to `high`, both inclusive; if `high` is None, there is no maximum."""
     text = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
 
     def holds(value: Any) -> bool:
@@ -69,7 +69,7 @@ def real(low: float, high: float = math.inf, *, open_low: bool = False, open_hig
 
 
 def one_of(*options: Any) -> Rule:
-    """Return a rule for a fixed set of values."""
+    """Return a rule that requires one of these values, with the same type."""
     text = (
         " or ".join(repr(option) for option in options)
         if len(options) < 3
@@ -83,13 +83,13 @@ def one_of(*options: Any) -> Rule:
 
 
 def instance(kind: type | tuple[type, ...], text: str) -> Rule:
-    """Return a rule for instances of a type."""
+    """Return a rule that requires an instance of a type; `text` describes the type in errors."""
     return Rule(text, lambda value: isinstance(value, kind))
 
 
 @contextmanager
 def rows_of(name: str) -> Iterator[None]:
-    """Add the name of an argument to errors about a table of rows other than X."""
+    """Prefix ValueErrors raised within the context with the name of an argument that must be a table like X."""
     try:
         yield
     except ValueError as error:
@@ -110,18 +110,19 @@ def parameter(
 ) -> Any:
     """Declare a parameter as a dataclass field with its rule.
 
-    `elsewhere` has the names of an option in other libraries, separated by spaces.
+    The parameter may differ from its default only if the conditions in `needs` are met. `elsewhere` has the names of
+    an option in other libraries, separated by spaces.
     """
     return field(default=default, kw_only=kw_only, metadata={"rule": rule, "needs": needs, "elsewhere": elsewhere})
 
 
 def declared(kind: Any, what: str) -> dict[str, Any]:
-    """Return the "rule", the "needs" or the names "elsewhere" of all fields of a class that have one."""
+    """Return the metadata `what` ("rule", "needs" or "elsewhere") of a dataclass's fields that have it, by name."""
     return {each.name: each.metadata[what] for each in fields(kind) if each.metadata.get(what)}
 
 
 def read_with(parameter: str, *values: Any) -> tuple[Need]:
-    """Return the condition that another parameter has one of the values."""
+    """Return the `needs` of a parameter that is used only if another `parameter` has one of these values."""
     rule = one_of(*values)
     return (Need(parameter, f"{parameter} is {rule.text}", rule.holds),)
 

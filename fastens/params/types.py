@@ -31,7 +31,7 @@ class Splitter(Protocol):
     """An object of scikit-learn that splits rows, such as ``KFold(5)``."""
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterable[tuple[Any, Any]]:
-        """Yield training and test rows."""
+        """Yield the row indices of the training set and of the test set of each fold."""
 
 
 Folds: TypeAlias = int | str | Splitter | Iterable[tuple[Any, Any]] | None
@@ -41,7 +41,7 @@ class LossObject(Protocol):
     """An object that computes the derivatives of a loss."""
 
     def derivatives(self, y: Any, raw: Any) -> tuple[Any, Any]:
-        """Return gradients and hessians."""
+        """Return the gradient and the hessian of the loss of each row with respect to its raw predictions."""
 
 
 LossChoice: TypeAlias = str | Callable[..., Any] | LossObject

@@ -24,7 +24,7 @@ from fastens import (
     StackingClassifier,
 )
 from fastens.distributed import DaskTable
-from fastens.distributed.dask_table import split
+from fastens.distributed.dask_table import split_on_dask
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -220,7 +220,7 @@ def test_partitions_of_files_are_aligned(parquet, table_of):
     frame = frame[frame["c1"] > 0] if len(table) < len(frame) else frame
     given = {"y": frame["y"], "sample_weight": frame["w"] * 2, "qid": frame["q"], "init_score": frame["c3"]}
     given |= {"X_val": table, "y_val": frame["y"], "qid_val": frame["q"]}
-    found = split(table, given)
+    found = split_on_dask(table, given)
     for name, parts in found.items():
         assert len(parts) == 20
         whole = dask.compute(parts, scheduler="sync")[0]
@@ -233,7 +233,7 @@ def test_partitions_of_files_are_aligned(parquet, table_of):
 
 def test_only_the_columns_needed_are_read_from_files(parquet):
     frame, _ = parquet
-    part = split(frame[["c0", "c1"]], {"y": frame["y"]})["X"][3]
+    part = split_on_dask(frame[["c0", "c1"]], {"y": frame["y"]})["X"][3]
     assert "columns=['y']" in str(frame["y"].simplify().expr.tree_repr())
     assert list(part["X"].compute(scheduler="sync").columns) == ["c0", "c1"]
 

@@ -30,8 +30,8 @@ def connected(size):
         for receiver in ranks:
             if sender is not receiver:
                 one, other = socket.socketpair()
-                sender.speak_to(receiver.rank, one)
-                receiver.hear(sender.rank, other)
+                sender.add_outgoing(receiver.rank, one)
+                receiver.add_incoming(sender.rank, other)
     return ranks
 
 

@@ -42,7 +42,7 @@ def client(monkeypatch):
     def taken_over(_):
         raise AssertionError("a connection with TLS is not to be taken over")
 
-    monkeypatch.setattr(dask_worker, "_taken_over", taken_over)
+    monkeypatch.setattr(dask_worker, "_detach_socket", taken_over)
     sides = {
         f"tls_{side}_{part}": pem
         for side in ("client", "scheduler", "worker")
