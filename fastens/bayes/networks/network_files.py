@@ -254,6 +254,8 @@ GZIP = b"\x1f\x8b"  # magic number of gzip files
 class NetworkFiles:
     """Mixin that creates fitted networks from tables, reads and writes BIF files, and saves networks."""
 
+    _counts: list[Array] | None
+
     @classmethod
     def from_tables(
         cls,

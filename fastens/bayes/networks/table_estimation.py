@@ -316,6 +316,8 @@ OPTIMISERS: dict[str, Callable[..., Optimum]] = {
 class TableEstimation(ParameterPosteriorMixin):
     """Mixin that estimates the tables of `BayesianNetwork` and draws them from their posterior."""
 
+    _counts: list[Array] | None
+
     def _estimate_tables(self: Any, network: NetworkData, data: CodedRows) -> None:
         """Estimate the tables and regressions of `network` from the rows; set `_network`, `_counts` and `history_`."""
         self.__dict__.pop("theta_path_", None)
