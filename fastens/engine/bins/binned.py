@@ -143,7 +143,7 @@ def allocator_of(X: Any) -> ArrayAllocator:
 
 
 def pages_held(codes: Any, X: Any) -> MappedPages | None:
-    """Return the limit on resident pages of mapped codes that are read once from start to end; None for memory."""
+    """Return an object that limits the resident pages of codes that are read once in order; None for memory."""
     allocator = allocator_of(X)
     return MappedPages([codes], min(_READ, allocator.most_held)) if allocator.is_file else None
 
@@ -162,7 +162,7 @@ def set_aside(file: IO[bytes], n_bytes: int) -> None:
 
 @contextmanager
 def _name_full_disk(folder: str, n_bytes: int) -> Iterator[None]:
-    """Name the folder and the required bytes in an OSError that a full disk raises in this context."""
+    """Add the folder and the number of bytes needed to the OSError of a full disk in this context."""
     try:
         yield
     except OSError as error:
@@ -314,7 +314,7 @@ def make_matrix(
     thresholds: list[np.ndarray],
     records: np.ndarray | None = None,
 ) -> BinnedMatrix:
-    """Return a matrix of column-major codes and of records with all codes or, if None, of records to be filled."""
+    """Return a matrix of column-major codes with these records or, if None, with zeroed records to be filled."""
     if records is None:
         (records, payload_offset), apart = empty_records(columns.shape, columns.itemsize), None
     else:

@@ -139,11 +139,11 @@ class Binning:
         return replace(matrix, pages=pages)
 
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
-        """Return a matrix of column-major codes; row-major `records` are to be filled in if they are None."""
+        """Return a matrix of column-major codes with these records or, if None, zeroed records to be filled."""
         return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds, records)
 
     def _add_records(self, X: Any, n_threads: int) -> BinnedMatrix:
-        """Return the matrix of a source of column-major codes, with row-major codes derived from them."""
+        """Return the matrix of X, a source of column-major codes, with records that are derived from them."""
         matrix = self.matrix_of(X.codes())
         copy_to_records(matrix.columns, matrix.records, threads_for(matrix.columns.size, n_threads, _BIN_GRAIN))
         return matrix
@@ -643,7 +643,7 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
 
 
 def _plan_bundles(matrix: BinnedMatrix, features: np.ndarray, max_cost: int, step: int) -> _Joined:
-    """Bundle features, none of which costs more than `max_cost`, based on every `step`-th row."""
+    """Bundle features with few codes at costs up to `max_cost` (see `join`), based on every `step`-th row."""
     columns, column_indices = matrix.columns, features
     if step > 1:
         columns, column_indices = np.ascontiguousarray(columns[features, ::step]), np.arange(len(features))

@@ -392,12 +392,12 @@ class RowSketch:
             self._rows[-1] = self._select(self._rows[-1])
 
     def _drop_surplus(self, slack: float) -> None:
-        """Lower the bound and merge copies of rows if many more rows than needed are held."""
+        """Lower the hash bound and release the rows above it if over slack * n_sample rows are held."""
         if self._lower_bound(slack):
             self._release_dropped_rows()
 
     def _lower_bound(self, slack: float) -> bool:
-        """Lower the bound if many more rows than needed are held; return True if it was lowered."""
+        """Lower the hash bound to n_sample rows if over slack * n_sample are held; return True if so."""
         n = sum(int(np.count_nonzero(rows.hashes <= self._bound)) for rows in self._rows)
         if n <= slack * self.n_sample:
             return False
@@ -529,7 +529,7 @@ class RowSketch:
         return [limits[begin:end] for begin, end in zip(first, last, strict=True)]
 
     def _category_codes(self) -> dict[int, np.ndarray]:
-        """Return category codes by feature, in order of weight; the rarest categories share the last code."""
+        """Return an array of category codes by feature, in order of falling weight; the rarest share the last code."""
         weights = np.concatenate([np.zeros(0, np.int64), *self._category_weights.values()])
         ends = np.cumsum([0, *map(len, self._category_weights.values())])
         sizes = np.diff(ends)

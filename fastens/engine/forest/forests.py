@@ -332,7 +332,7 @@ class ForestGrower:
         self._n_threads = n_threads
 
     def _make_data(self, matrix: AnyMatrix, target: TreeTarget) -> ForestData:
-        """Return the data of this grower's kernels for a matrix and a target."""
+        """Return the input of the kernels for a matrix and a target, with this grower's rules."""
         kind = self._kind
         return ForestData(matrix, self._values, target, self._rules, kind is MeasuredTree, kind is SearchedTree)
 
@@ -379,7 +379,7 @@ class ForestGrower:
         return TreeWorker(self._data, n_threads, self._value_dtype == np.float32)
 
     def _iter_batches(self, n_trees: int) -> Iterator[slice]:
-        """Return blocks of trees to grow in one batch: several small trees, but few enough to keep all threads busy."""
+        """Return slices of trees for one batch each: several small trees, but few enough to keep all threads busy."""
         n_blocks = max(self._n_threads * _BLOCKS_PER_THREAD, -(-n_trees * self._n_rows // _BLOCK_ROWS))
         size = max(1, -(-n_trees // n_blocks)) if self._n_threads > 1 else max(1, _BLOCK_ROWS // self._n_rows)
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
@@ -395,7 +395,7 @@ class ForestGrower:
                 store(number, self._kind(**arrays))
 
     def _iter_batches_over_ranks(self, n_trees: int) -> Iterator[slice]:
-        """Return blocks of trees whose rows are sent at the same time, within the memory limit; equal on all ranks."""
+        """Return slices of trees whose rows are sent together, within a limit of bytes; equal on all ranks."""
         comm, matrix = self._matrix.comm, self._matrix
         n_bytes = matrix.n_features * matrix.columns.itemsize + self._target.y[:1].nbytes + _BYTES_OF_ENTRY
         n_rows = max(comm.allgather(self._n_rows))
@@ -439,7 +439,7 @@ class ForestGrower:
         return SentRows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
 
     def _grow_branches(self, rows: SentRows, orders: Sequence[TreeSample]) -> list[dict[str, Any]]:
-        """Grow the ordered branches on rows that are all on this rank; return each branch's arrays."""
+        """Grow the branch of each order on rows that are all on this rank; return each branch's arrays."""
         assert isinstance(self._matrix, BinnedMatrix)
         data = self._make_data(local_matrix(self._matrix, rows.codes, self._n_threads), self._target._replace(y=rows.y))
         worker = TreeWorker(data, self._n_threads, self._value_dtype == np.float32)
