@@ -90,7 +90,7 @@ cdef inline void _code_numeric(
 cdef inline void _code_categorical(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out
 ) noexcept nogil:
-    """Write the codes of n category positions; missing values and numbers that are not positions have two more."""
+    """Write the codes of n category positions; NaN and other numbers use the last two of bins.category_codes."""
     cdef Py_ssize_t i, position
     cdef float64_t value
     for i in range(n):
@@ -407,7 +407,7 @@ cdef struct Noting:
 
 
 cdef void _widen_extremes_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Widen `low` and `high` by the values of this part's share of the features, tile by tile."""
+    """Update the minima `low` and maxima `high` of each bin by the values of this part's share of the features."""
     cdef Noting noting = (<const Noting*> job)[0]       # a local copy, which the stores below cannot alias
     cdef Py_ssize_t row = 0, end, f, i, cell, n = noting.n_features
     cdef float64_t value

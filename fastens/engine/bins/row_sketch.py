@@ -86,7 +86,7 @@ class DistinctValues:
         self._add(start + features, slots[filled])
 
     def merge(self, other: DistinctValues) -> None:
-        """Add the values of another instance."""
+        """Add the values of another instance for the same features."""
         self.is_over |= other.is_over
         self._add(np.repeat(np.arange(len(other.is_over)), np.diff(other.starts)), other.values)
 
@@ -458,7 +458,7 @@ class RowSketch:
         return threads_for(n_values, self.n_threads, grain)
 
     def _held_weights(self) -> np.ndarray | None:
-        """Return the weights of all rows held, in units, or None if no rows have weights."""
+        """Return the int64 weights of all rows held, in weight units, or None if no rows have weights."""
         if all(rows.weights is None for rows in self._rows):
             return None
         return np.concatenate(
@@ -506,7 +506,7 @@ class RowSketch:
     def _cut_dense(
         self, columns: np.ndarray, weights: np.ndarray | None, codes: np.ndarray | None = None
     ) -> list[np.ndarray]:
-        """Return the thresholds of dense columns (n_columns, n_rows), and write codes unless `codes` is None."""
+        """Return the thresholds of dense columns (n_columns, n_rows), and write codes to `codes` unless None."""
         n_features, n = columns.shape
         values = SparseColumns(columns.ravel(), np.zeros(0, np.int32), np.arange(n_features + 1) * n)
         return self._cut_stored(values, weights, 0, np.ones(n_features, bool), codes)

@@ -434,7 +434,7 @@ class ForestGrower:
         ]
 
     def _select_rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> SentRows:
-        """Return the codes, targets and weights of the rows at these indices."""
+        """Return the codes, targets and weights (None if all are 1) of the rows at these indices."""
         assert isinstance(self._matrix, BinnedMatrix)  # sparse matrices are not used with several ranks
         return SentRows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
 

@@ -18,7 +18,7 @@ cdef enum:
 
 
 cdef int64_t _count_random_bits(uint64_t seed, int64_t n) noexcept nogil:
-    """Return the number of heads in n coin tosses, each of which is a random bit."""
+    """Return the number of set bits among n random bits, that is, of heads in n coin tosses."""
     cdef int64_t heads = 0
     cdef uint64_t word
     for word in range(<uint64_t>(n >> 6)):
@@ -124,7 +124,7 @@ cdef inline Py_ssize_t _find_index(const Urn* urn, float64_t share, Py_ssize_t f
 
 
 cdef inline Py_ssize_t _last_below(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """Return the last position, from `first` to `last`, that begins below this share of the total."""
+    """Return the last position, from `first` to `last`, whose interval begins below this share of the total weight."""
     cdef float64_t end = share * urn.total
     if urn.cumulated == NULL:
         return last - 1 if <float64_t> last >= end and last > first else last

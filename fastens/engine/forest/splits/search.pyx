@@ -600,7 +600,7 @@ cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_
 
 
 cdef inline bint _settle_feature(Search* search, uint64_t* mask) noexcept nogil:
-    """Finish search.best if it is on this feature. If the feature is constant, mark it and return True."""
+    """Complete search.best if it is on search.feature; if that feature is constant, mark it and return True."""
     if search.n_groups == 1:
         add_feature(mask, search.feature)
         return True
