@@ -62,7 +62,7 @@ def test_several_targets_in_one_tree(monkeypatch):
 
 def test_columns_match_the_features_that_divide_most_rows():
     binning = learn_binning(np.tile(X, (1, 4)))
-    matrix = binning.transform(np.tile(X, (1, 4)), most_columns=0)
+    matrix = binning.transform(np.tile(X, (1, 4)), max_column_bytes=0)
     assert not matrix.has_columns
     np.testing.assert_array_equal(matrix.columns, binning.codes(np.tile(X, (1, 4))))
     near = NearColumns(matrix)

@@ -50,7 +50,7 @@ def values_of_bins(matrix: AnyMatrix, X: Any, n_threads: int = 1) -> list[NDArra
     first = ends - matrix.n_codes
     low, high = np.full(ends[-1], np.inf), np.full(ends[-1], -np.inf)
     if isinstance(matrix, SparseMatrix):
-        _note_stored(matrix, X, first, low, high)
+        _note_sparse_extremes(matrix, X, first, low, high)
     else:
         for start, part in parts_of(X):
             columns = matrix.columns[:, start : start + len(part)]
@@ -65,10 +65,10 @@ def values_of_bins(matrix: AnyMatrix, X: Any, n_threads: int = 1) -> list[NDArra
     return [np.fmax.accumulate(of_feature) for of_feature in np.split(middle, ends[:-1])]
 
 
-def _note_stored(
+def _note_sparse_extremes(
     matrix: SparseMatrix, X: Any, first: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> None:
-    """Update the extremes like `note_extremes`, for a sparse matrix."""
+    """Widen `low` and `high` like `note_extremes`, for a sparse matrix, whose implicit zeros count as values."""
     values, _, starts = sparse_columns(X)
     n_stored = np.diff(starts)
     codes = np.empty(len(values), matrix.columns.codes.dtype)
@@ -108,15 +108,15 @@ class BinnedSource(RowSource):
         return BinnedSource(self._binning, np.ascontiguousarray(self._columns[:, rows]))
 
     def learned(self, max_bins: int | NDArray[Any]) -> Binning:
-        """Return the binning."""
+        """Return the binning of the codes; `max_bins` is ignored."""
         return self._binning
 
     def has_codes_of(self, binning: Binning) -> bool:
-        """Return True if this is the binning of the codes; all models that are fitted to the rows share it."""
+        """Return True if `binning` is this binning object, which all models fitted to the rows share."""
         return binning is self._binning
 
     def codes(self) -> NDArray[np.unsignedinteger]:
-        """Return the column-major codes."""
+        """Return the bin codes, shape (n_features, n_rows)."""
         return self._columns
 
     def records(self) -> None:

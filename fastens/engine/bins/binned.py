@@ -59,11 +59,11 @@ class ArrayAllocator:
         return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
     def named(self, name: str) -> ArrayAllocator:
-        """Return the storage for the array of this name."""
+        """Return an allocator that stores its next array under this name; arrays in memory have no name."""
         return self
 
     def pages(self, *arrays: np.ndarray) -> MappedPages | None:
-        """Return the limit on resident pages of arrays in this storage, or None for memory."""
+        """Return an object that limits the resident pages of mapped arrays, or None for arrays in memory."""
         return MappedPages(list(arrays), self.most_held) if self.is_file else None
 
 
@@ -95,7 +95,7 @@ class TemporaryFiles(ArrayAllocator):
         n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if n_bytes == 0:
             return np.zeros(shape, dtype)
-        with _full_disk_named(self.folder, n_bytes), tempfile.TemporaryFile(dir=self.folder) as file:
+        with _name_full_disk(self.folder, n_bytes), tempfile.TemporaryFile(dir=self.folder) as file:
             set_aside(file, n_bytes)
             return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
@@ -119,14 +119,14 @@ class NamedFiles(ArrayAllocator):
         self.folder, self.ending, self.name = folder, ending, name
 
     def named(self, name: str) -> ArrayAllocator:
-        """Return the storage for the array of this name."""
+        """Return an allocator that stores its next array in a file of this name."""
         return NamedFiles(self.folder, self.ending, name)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Return a new array of zeros that is mapped from a new file."""
         dtype = np.dtype(dtype)
         n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        with _full_disk_named(str(self.folder), n_bytes), open(self.folder / (self.name + self.ending), "x+b") as file:
+        with _name_full_disk(str(self.folder), n_bytes), open(self.folder / (self.name + self.ending), "x+b") as file:
             described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, described)
             start = file.tell()
@@ -138,18 +138,18 @@ MEMORY = ArrayAllocator()
 
 
 def allocator_of(X: Any) -> ArrayAllocator:
-    """Return the storage for data derived from a table: memory, unless its row source specifies another one."""
+    """Return the allocator for data derived from a table: memory, unless its row source specifies another one."""
     return getattr(X, "allocator", None) or MEMORY
 
 
 def pages_held(codes: Any, X: Any) -> MappedPages | None:
-    """Return the limit on resident pages of codes that are read once from start to end, or None for memory."""
+    """Return an object that limits the resident pages of codes that are read once in order; None for memory."""
     allocator = allocator_of(X)
     return MappedPages([codes], min(_READ, allocator.most_held)) if allocator.is_file else None
 
 
 def set_aside(file: IO[bytes], n_bytes: int) -> None:
-    """Preallocate disk space for a file: writing to a mapped page without disk space would kill the process."""
+    """Allocate disk space from the file's position on: writing to a mapped page of a full disk kills the process."""
     file.flush()
     start = file.tell()
     if hasattr(os, "posix_fallocate"):
@@ -161,7 +161,8 @@ def set_aside(file: IO[bytes], n_bytes: int) -> None:
 
 
 @contextmanager
-def _full_disk_named(folder: str, n_bytes: int) -> Iterator[None]:
+def _name_full_disk(folder: str, n_bytes: int) -> Iterator[None]:
+    """Add the folder and the number of bytes needed to the OSError of a full disk in this context."""
     try:
         yield
     except OSError as error:
@@ -277,13 +278,13 @@ class BinnedMatrix:
         return self.columns.strides[1] == self.columns.itemsize
 
     def with_own_payloads(self) -> BinnedMatrix:
-        """Return these rows for another concurrent grower, with payloads apart from the records."""
-        return replace(self, payloads_apart=_payloads(self.n_rows, self.n_payloads))
+        """Return a matrix that shares the codes but not the payloads, for another concurrent grower."""
+        return replace(self, payloads_apart=_new_payloads(self.n_rows, self.n_payloads))
 
     def with_payloads(self, n: int) -> BinnedMatrix:
-        """Return these rows with space for `n` consecutive payloads in every record."""
+        """Return a matrix with the same codes and space for `n` payloads of four bytes per row."""
         if self.payloads_apart is not None:
-            return replace(self, payloads_apart=_payloads(self.n_rows, n), n_payloads=n)
+            return replace(self, payloads_apart=_new_payloads(self.n_rows, n), n_payloads=n)
         stride = record_stride(self.payload_offset + n * _PAYLOAD_BYTES)
         records = MEMORY.zeros((self.n_rows, stride), self.records.dtype)
         records[:, : self.payload_offset] = self.records[:, : self.payload_offset]
@@ -297,11 +298,12 @@ def record_stride(n_bytes: int) -> int:
 
 
 def columns_of(records: np.ndarray, n_features: int, dtype: np.dtype) -> np.ndarray:
-    """Return the codes of records as a view of shape (n_features, n_rows)."""
+    """Return the codes in records, a byte array of one row per record, as a view of shape (n_features, n_rows)."""
     return records[:, : n_features * dtype.itemsize].view(dtype).T
 
 
-def _payloads(n_rows: int, n: int) -> np.ndarray:
+def _new_payloads(n_rows: int, n: int) -> np.ndarray:
+    """Return an uninitialised byte array for `n` payloads of four bytes per row."""
     return np.empty((n_rows, n * _PAYLOAD_BYTES), dtype=np.uint8)
 
 
@@ -312,11 +314,11 @@ def make_matrix(
     thresholds: list[np.ndarray],
     records: np.ndarray | None = None,
 ) -> BinnedMatrix:
-    """Return a matrix with these column-major codes, and either empty row-major codes or records without payloads."""
+    """Return a matrix of column-major codes with these records or, if None, with zeroed records to be filled."""
     if records is None:
         (records, payload_offset), apart = empty_records(columns.shape, columns.itemsize), None
     else:
-        payload_offset, apart = len(columns) * columns.itemsize, _payloads(len(records), 1)
+        payload_offset, apart = len(columns) * columns.itemsize, _new_payloads(len(records), 1)
     bundles = no_bundles(n_codes)
     return BinnedMatrix(
         columns, records, payload_offset, n_codes, is_categorical, thresholds, bundles, payloads_apart=apart
@@ -326,14 +328,14 @@ def make_matrix(
 def make_records(
     n_rows: int, code_dtype: np.dtype, n_codes: np.ndarray, is_categorical: np.ndarray, thresholds: list[np.ndarray]
 ) -> BinnedMatrix:
-    """Return a matrix with empty row-major codes only."""
+    """Return a matrix of zeroed records to be filled; its columns are a view of the records."""
     records, payload_offset = empty_records((len(n_codes), n_rows), code_dtype.itemsize)
     columns, bundles = columns_of(records, len(n_codes), code_dtype), no_bundles(n_codes)
     return BinnedMatrix(columns, records, payload_offset, n_codes, is_categorical, thresholds, bundles)
 
 
 def empty_records(shape: tuple[int, ...], code_size: int) -> tuple[np.ndarray, int]:
-    """Return empty records for codes of shape (n_columns, n_rows), and the offset of the payload."""
+    """Return zeroed records for codes of shape (n_columns, n_rows), and the payload's offset in each record."""
     n_columns, n_rows = shape
     payload_offset = -(-n_columns * code_size // _PAYLOAD_BYTES) * _PAYLOAD_BYTES
     return MEMORY.zeros((n_rows, record_stride(payload_offset + _PAYLOAD_BYTES)), np.uint8), payload_offset

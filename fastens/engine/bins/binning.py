@@ -104,7 +104,7 @@ class Binning:
         return Binning(thresholds, self.category_codes, self.lookup)
 
     def of_features(self, features: list[int]) -> Binning:
-        """Return the binning of a subset of the features."""
+        """Return the binning of a subset of the features, in this order."""
         thresholds, codes = [self.thresholds[f] for f in features], [self.category_codes[f] for f in features]
         return Binning(thresholds, codes, None if self.lookup is None else self.lookup[features])
 
@@ -118,17 +118,17 @@ class Binning:
         return columns
 
     @shared
-    def transform(self, X: Any, n_threads: int = 1, most_columns: int | None = None) -> BinnedMatrix:
+    def transform(self, X: Any, n_threads: int = 1, max_column_bytes: int | None = None) -> BinnedMatrix:
         """Return X binned for training: row-major and column-major bin codes.
 
-        If the column-major codes would use more than `most_columns` bytes of memory, only row-major codes are created.
+        If the column-major codes would use more than `max_column_bytes` of memory, only row-major codes are created.
         """
         check_shape(X)
         if (coded := with_codes_of(X, self)) is not None:
             records = coded.records()
-            return self.matrix_of(coded.codes(), records) if records is not None else self._filled(X, n_threads)
+            return self.matrix_of(coded.codes(), records) if records is not None else self._add_records(X, n_threads)
         allocator, n_rows, n_bytes = allocator_of(X), X.shape[0], self.n_features * self.code_dtype.itemsize
-        if most_columns is not None and not allocator.is_file and n_rows * n_bytes > most_columns:
+        if max_column_bytes is not None and not allocator.is_file and n_rows * n_bytes > max_column_bytes:
             matrix = make_records(n_rows, self.code_dtype, self.n_codes, self.is_categorical, self.thresholds)
         else:
             columns = allocator.zeros((self.n_features, n_rows), self.code_dtype)
@@ -139,11 +139,11 @@ class Binning:
         return replace(matrix, pages=pages)
 
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
-        """Return a matrix with these column-major codes; row-major codes may be filled in later."""
+        """Return a matrix of column-major codes with these records or, if None, zeroed records to be filled."""
         return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds, records)
 
-    def _filled(self, X: Any, n_threads: int) -> BinnedMatrix:
-        """Return the matrix of column-major codes with row-major codes filled in."""
+    def _add_records(self, X: Any, n_threads: int) -> BinnedMatrix:
+        """Return the matrix of X, a source of column-major codes, with records that are derived from them."""
         matrix = self.matrix_of(X.codes())
         copy_to_records(matrix.columns, matrix.records, threads_for(matrix.columns.size, n_threads, _BIN_GRAIN))
         return matrix
@@ -157,7 +157,7 @@ class Binning:
         n_threads: int,
         pages: MappedPages | None = None,
     ) -> None:
-        """Write the codes of X, whose rows start at `first_row`, in column-major and, unless None, row-major order."""
+        """Write the codes of X to rows first_row, ... of `columns` (column-major) and, unless None, of `records`."""
         if X.shape[1] != self.n_features:  # another thread may refit the model during prediction
             raise ValueError(f"X must have {self.n_features} columns; got {X.shape[1]}.")
         of_row = columns.shape[0] * columns.itemsize + (0 if records is None else records.shape[1])
@@ -196,7 +196,7 @@ class BinningSketch(RowSketch):
     """Mergeable summary of rows for learning bins; see RowSketch."""
 
     def finish(self, codes: np.ndarray | None = None) -> Binning:
-        """Return the binning of all rows added so far; see `bins` for `codes`."""
+        """Return the binning of all rows added so far; `codes` receives their codes as in `bins`."""
         return Binning(*self.bins(codes))
 
 
@@ -247,7 +247,7 @@ def learn_binning(
     check_shape(X, comm)
     if (stored := stored_binning(X, max_bins)) is not None:
         return stored
-    sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads, comm)
+    sketch = _make_sketch(X, sample_weight, max_bins, is_categorical, n_threads, comm)
     return sketch.finish() if comm.size == 1 else _binning_of_ranks(sketch, comm)
 
 
@@ -277,7 +277,7 @@ def learn_and_bin(
     if is_plain or stored_binning(X, max_bins) is not None or comm.size > 1:
         binning = learn_binning(X, sample_weight, max_bins, is_categorical, n_threads, comm)
         return binning, binned(binning, X, n_threads, comm)
-    sketch = _sketch_of(X, sample_weight, max_bins, is_categorical, n_threads)
+    sketch = _make_sketch(X, sample_weight, max_bins, is_categorical, n_threads)
     if not sketch.holds_all() or allocator_of(X).is_file:
         binning = sketch.finish()
         return binning, binning.transform(X, n_threads)
@@ -290,9 +290,10 @@ def learn_and_bin(
     return binning, matrix
 
 
-def _sketch_of(
+def _make_sketch(
     X: Any, sample_weight: Any, max_bins: int | np.ndarray, is_categorical: Any, n_threads: int, comm: Comm = LOCAL
 ) -> BinningSketch:
+    """Return a sketch of this rank's rows, whose weight unit is equal on all ranks."""
     unit = 1.0
     if sample_weight is not None:
         # The unit is as small as possible while the sum of all weights fits in 63 bits, so that integer weights remain
@@ -442,16 +443,16 @@ class SparseMatrix:
         return 1 + self.columns.n_stored // self.n_rows
 
     def features_by_row(self) -> NDArray[np.int32]:
-        """Return the feature of each cell."""
+        """Return the feature index of each stored code in the order of `cells`; [0] if none is stored."""
         of_cell = np.repeat(np.arange(self.n_features, dtype=np.int32), self.n_codes)
         return of_cell[self.cells] if self.columns.n_stored else np.zeros(1, np.int32)
 
     def with_own_payloads(self) -> SparseMatrix:
-        """Return these rows for another concurrent grower."""
+        """Return a matrix that shares the codes but not the payloads, for a concurrent grower."""
         return self.with_payloads(self.n_payloads)
 
     def with_payloads(self, n: int) -> SparseMatrix:
-        """Return these rows with space for `n` payloads."""
+        """Return a matrix that shares the codes, with space for `n` payloads of four bytes per row."""
         return replace(self, payloads=np.empty((self.n_rows, n * _PAYLOAD_BYTES), dtype=np.uint8), n_payloads=n)
 
 
@@ -484,7 +485,7 @@ AnyMatrix = BinnedMatrix | SparseMatrix
 
 
 def stays_sparse(X: Any) -> bool:
-    """Return True if the codes of a table are better stored without the codes of zeros."""
+    """Return True for a sparse table of which at most the share MAX_STORED of the values is stored."""
     n_stored = stored_values(X)
     return n_stored is not None and n_stored <= MAX_STORED * X.shape[0] * X.shape[1]
 
@@ -634,34 +635,35 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
     if not has_room or not _IS_ON.get() or matrix.comm.size > 1 or matrix.pages is not None:
         return matrix
     step = max(1, matrix.n_rows // _SAMPLE_ROWS)
-    most_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MAX_LEAVES, _MAX_LEAVES)))
-    joined = _join(matrix, candidates, most_cost, step)
+    max_cost = int(matrix.n_rows / (_ROWS_PER_LEAF * min(max_leaves or _MAX_LEAVES, _MAX_LEAVES)))
+    joined = _plan_bundles(matrix, candidates, max_cost, step)
     if step > 1 and joined.n_saved >= least_saved:
-        joined = _join_as_planned(matrix, joined, most_cost, n_threads)
-    return matrix if joined.n_saved < least_saved else _with_columns(matrix, joined, n_threads)
+        joined = _apply_plan(matrix, joined, max_cost, n_threads)
+    return matrix if joined.n_saved < least_saved else _rewrite_records(matrix, joined, n_threads)
 
 
-def _join(matrix: BinnedMatrix, features: np.ndarray, most_cost: int, step: int) -> _Joined:
-    """Bundle compatible features, based on every `step`-th row."""
+def _plan_bundles(matrix: BinnedMatrix, features: np.ndarray, max_cost: int, step: int) -> _Joined:
+    """Bundle features with few codes at costs up to `max_cost` (see `join`), based on every `step`-th row."""
     columns, column_indices = matrix.columns, features
     if step > 1:
         columns, column_indices = np.ascontiguousarray(columns[features, ::step]), np.arange(len(features))
-    return _Joined(features, *join(columns, column_indices, _n_codes(matrix, features), most_cost, None, 1))
+    return _Joined(features, *join(columns, column_indices, _n_codes(matrix, features), max_cost, None, 1))
 
 
-def _join_as_planned(matrix: BinnedMatrix, plan: _Joined, most_cost: int, n_threads: int) -> _Joined:
-    """Apply bundles planned on a sample to all rows; features that turn out to be too costly stay alone."""
+def _apply_plan(matrix: BinnedMatrix, plan: _Joined, max_cost: int, n_threads: int) -> _Joined:
+    """Apply bundles planned on a sample to all rows; features that cost more than `max_cost` are left out."""
     features = plan.features[plan.in_bundle]
     planned = np.unique(plan.bundle_of[plan.in_bundle], return_inverse=True)[1].astype(np.int32)
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
-    return _Joined(features, *join(matrix.columns, features, _n_codes(matrix, features), most_cost, planned, n_threads))
+    return _Joined(features, *join(matrix.columns, features, _n_codes(matrix, features), max_cost, planned, n_threads))
 
 
 def _n_codes(matrix: BinnedMatrix, features: np.ndarray) -> np.ndarray:
+    """Return the number of codes of each of these features, int32."""
     return np.ascontiguousarray(matrix.n_codes[features], dtype=np.int32)
 
 
-def _with_columns(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> BinnedMatrix:
+def _rewrite_records(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> BinnedMatrix:
     """Return the matrix with one record column per bundle, after the columns of the unbundled features."""
     features = joined.features[joined.in_bundle]
     bundles, bundle_of = np.unique(joined.bundle_of[joined.in_bundle], return_inverse=True)

@@ -49,7 +49,7 @@ cdef extern from "engine/bins/bin_loops.h" nogil:
 cdef bint _find_buckets(
     const Buckets* of, const value_t* x, Py_ssize_t stride, Py_ssize_t n, float64_t* values, int32_t* out
 ) noexcept nogil:
-    """Write some values and their buckets; return True if one of them is NaN."""
+    """Write n values, `stride` elements apart, as float64 and their buckets; return True if one of them is NaN."""
     cdef bint has_nan = False
     cdef Py_ssize_t i
     for i in range(n):
@@ -61,9 +61,10 @@ cdef bint _find_buckets(
     return has_nan
 
 
-cdef inline void _search(
+cdef inline void _code_numeric(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out, int n_steps
 ) noexcept nogil:
+    """Write the codes of n values of a numeric feature: 0 for NaN, else 1 + the number of smaller thresholds."""
     # Called with a literal n_steps in the common cases, so that the compiler unrolls the loop.
     cdef const float64_t* thresholds = bins.thresholds
     cdef const uint16_t* bucket_start = bins.bucket_start
@@ -86,9 +87,10 @@ cdef inline void _search(
         x, out, n = x + size * stride, out + size, n - size
 
 
-cdef inline void _look_up(
+cdef inline void _code_categorical(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out
 ) noexcept nogil:
+    """Write the codes of n category positions; NaN and other numbers use the last two of bins.category_codes."""
     cdef Py_ssize_t i, position
     cdef float64_t value
     for i in range(n):
@@ -104,22 +106,23 @@ cdef inline void _look_up(
 cdef void bin_values(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out
 ) noexcept nogil:
+    """Write the bin codes of n values of one feature, which are `stride` elements apart."""
     if bins.category_codes != NULL:
-        _look_up(bins, x, stride, n, out)
+        _code_categorical(bins, x, stride, n, out)
     elif bins.n_steps == 1:
-        _search(bins, x, stride, n, out, 1)
+        _code_numeric(bins, x, stride, n, out, 1)
     elif bins.n_steps == 2:
-        _search(bins, x, stride, n, out, 2)
+        _code_numeric(bins, x, stride, n, out, 2)
     elif bins.n_steps == 3:
-        _search(bins, x, stride, n, out, 3)
+        _code_numeric(bins, x, stride, n, out, 3)
     else:
-        _search(bins, x, stride, n, out, bins.n_steps)
+        _code_numeric(bins, x, stride, n, out, bins.n_steps)
 
 
 # Search tables --------------------------------------------------------------------------------------------------------
 
-cdef void _set_places(FeatureBins* bins, bint is_log) noexcept nogil:
-    # Spreads the buckets between the first and the last finite threshold.
+cdef void _spread_buckets(FeatureBins* bins, bint is_log) noexcept nogil:
+    """Spread the buckets, evenly or by the logarithm, between the first and the last finite threshold."""
     cdef const float64_t* thresholds = bins.thresholds
     cdef int32_t i, low = 0, high = bins.n_thresholds - 1
     cdef float64_t first, last, scale
@@ -141,10 +144,10 @@ cdef void _set_places(FeatureBins* bins, bint is_log) noexcept nogil:
     bins.buckets.scale = scale if scale < INFINITY else 0.0
 
 
-cdef void _count_steps(FeatureBins* bins, bint is_log) noexcept nogil:
-    # Returns the number of steps that the fullest bucket needs.
+cdef void _set_n_steps(FeatureBins* bins, bint is_log) noexcept nogil:
+    """Spread the buckets, and set n_steps to the number of binary steps that the fullest bucket needs."""
     cdef Py_ssize_t i, bucket, first = 0, previous = -1, most = 1
-    _set_places(bins, is_log)
+    _spread_buckets(bins, is_log)
     for i in range(bins.n_thresholds):
         bucket = bucket_of(&bins.buckets, bins.thresholds[i], is_log)
         if bucket != previous:
@@ -156,8 +159,7 @@ cdef void _count_steps(FeatureBins* bins, bint is_log) noexcept nogil:
 
 
 cdef void _fill_buckets(const FeatureBins* bins, uint16_t* start) noexcept nogil:
-    # Writes for each bucket the number of thresholds in earlier buckets. A window that would extend past the end starts
-    # earlier.
+    """Write for each bucket the number of thresholds in earlier buckets, or less if its window would not fit."""
     cdef Py_ssize_t i, end, b = 0
     cdef Py_ssize_t last_start = max(bins.n_thresholds + 1 - (1 << bins.n_steps), 0)
     for i in range(bins.n_thresholds + 1):
@@ -169,23 +171,25 @@ cdef void _fill_buckets(const FeatureBins* bins, uint16_t* start) noexcept nogil
             b += 1
 
 
-cdef inline Py_ssize_t _n_buckets(Py_ssize_t n_thresholds, Py_ssize_t most) noexcept nogil:
-    return max(min(n_thresholds * BUCKETS_PER_THRESHOLD, most), n_thresholds * MIN_BUCKETS_PER_THRESHOLD + 1)
+cdef inline Py_ssize_t _count_buckets(Py_ssize_t n_thresholds, Py_ssize_t max_buckets) noexcept nogil:
+    """Return the number of buckets of a feature: up to max_buckets, or more for very many thresholds."""
+    return max(min(n_thresholds * BUCKETS_PER_THRESHOLD, max_buckets), n_thresholds * MIN_BUCKETS_PER_THRESHOLD + 1)
 
 
-cdef void _make_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
+cdef void _make_bucket_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
+    """Choose even or logarithmic buckets for a feature, whichever needs fewer steps, and write their starts."""
     # Extracting the leading bits costs as much as about one and a half steps.
     cdef int32_t n_steps
     bins.bucket_start = start
     if bins.n_thresholds == 0:
         bins.n_steps, bins.buckets.log_floor = 1, -1
         return
-    _count_steps(bins, False)
+    _set_n_steps(bins, False)
     if bins.n_steps > 2:
         n_steps = bins.n_steps
-        _count_steps(bins, True)
+        _set_n_steps(bins, True)
         if bins.n_steps > n_steps - 2:
-            _count_steps(bins, False)
+            _set_n_steps(bins, False)
     _fill_buckets(bins, start)
 
 
@@ -215,6 +219,7 @@ cdef class BinTable:
         free(self.features)
 
     cdef _set_categories(self, list category_codes, const int32_t[:, ::1] lookup):
+        """Copy the category codes of all features, each followed by the codes of missing and of other values."""
         cdef Py_ssize_t f, at = 0
         cdef const uint16_t[::1] codes
         parts = [np.zeros(1, dtype=np.uint16)]                              # never empty
@@ -233,6 +238,7 @@ cdef class BinTable:
                 at += len(category_codes[f]) + 2
 
     cdef _set_thresholds(self, list thresholds):
+        """Copy the thresholds of all features, padded with infinity, and make their bucket tables."""
         cdef Py_ssize_t f, n, n_thresholds = 0, n_buckets = 0, at = 0, table_at = 0
         cdef Py_ssize_t most = min(MAX_BUCKETS, max(1, MAX_TABLE // max(1, self.n_features)))
         cdef float64_t[::1] padded
@@ -240,7 +246,7 @@ cdef class BinTable:
         for f in range(self.n_features):
             n = len(thresholds[f])
             n_thresholds += n
-            n_buckets += _n_buckets(n, most)
+            n_buckets += _count_buckets(n, most)
         # Search windows may be up to twice as long as the thresholds, minus one.
         self.thresholds = padded = np.full(2 * n_thresholds + self.n_features, np.inf)
         self.bucket_start = starts = np.zeros(n_buckets, dtype=np.uint16)
@@ -250,10 +256,10 @@ cdef class BinTable:
                 self.thresholds[at : at + n] = thresholds[f]
             self.features[f].thresholds = &padded[at]
             self.features[f].n_thresholds = n
-            self.features[f].buckets.last = _n_buckets(n, most) - 1
-            _make_table(&self.features[f], &starts[table_at])
+            self.features[f].buckets.last = _count_buckets(n, most) - 1
+            _make_bucket_table(&self.features[f], &starts[table_at])
             at += 2 * n + 1
-            table_at += _n_buckets(n, most)
+            table_at += _count_buckets(n, most)
 
 
 # Matrices -------------------------------------------------------------------------------------------------------------
@@ -277,7 +283,7 @@ cdef struct Job:
 cdef void _bin_tile(
     const Job* job, const value_t* x, code_t* columns, Py_ssize_t row, Py_ssize_t first, Py_ssize_t last
 ) noexcept nogil:
-    # The rows of the tile start at `row`; its features are first..last-1.
+    """Write the codes of features first .. last - 1 for the tile of rows that starts at `row`."""
     cdef Py_ssize_t f, i
     cdef Py_ssize_t n = min(<Py_ssize_t> TILE_ROWS, job.n_rows - row)
     cdef code_t own[TILE_ROWS]
@@ -294,25 +300,28 @@ cdef void _bin_tile(
 
 
 cdef void _bin_rows(const Job* job, const value_t* x, code_t* columns, Py_ssize_t row) noexcept nogil:
+    """Write the codes of all features for the tile of rows that starts at `row`, block by block of features."""
     cdef Py_ssize_t first = 0
     while first < job.n_features:
         _bin_tile(job, x, columns, row, first, min(first + TILE_FEATURES, job.n_features))
         first += TILE_FEATURES
 
 
-cdef inline void _bin_values_of(const Job* job, const value_t* x, Py_ssize_t row) noexcept nogil:
+cdef inline void _bin_typed_rows(const Job* job, const value_t* x, Py_ssize_t row) noexcept nogil:
+    """Call `_bin_rows` for the type of the job's codes."""
     if job.code_size == 1:
         _bin_rows(job, x, <uint8_t*> job.columns, row)
     else:
         _bin_rows(job, x, <uint16_t*> job.columns, row)
 
 
-cdef void _bin_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+cdef void _bin_tile_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+    """Write the codes of one tile of rows, as the body of a parallel for."""
     cdef const Job* binning = <const Job*> job
     if binning.value_size == sizeof(float32_t):
-        _bin_values_of(binning, <const float32_t*> binning.x, tile * TILE_ROWS)
+        _bin_typed_rows(binning, <const float32_t*> binning.x, tile * TILE_ROWS)
     else:
-        _bin_values_of(binning, <const float64_t*> binning.x, tile * TILE_ROWS)
+        _bin_typed_rows(binning, <const float64_t*> binning.x, tile * TILE_ROWS)
 
 
 cdef struct Copying:
@@ -324,7 +333,8 @@ cdef struct Copying:
     Py_ssize_t stride
 
 
-cdef void _copy_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+cdef void _copy_tile_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+    """Copy the codes of one tile of rows to the records, as the body of a parallel for."""
     cdef const Copying* c = <const Copying*> job
     if c.code_size == 1:
         _copy_tile(<const uint8_t*> c.codes, c.n_rows, c.n_features, tile * TILE_ROWS, c.records, c.stride)
@@ -336,6 +346,7 @@ cdef void _copy_tile(
     const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_features, Py_ssize_t first, uint8_t* records,
     Py_ssize_t stride
 ) noexcept nogil:
+    """Copy column-major codes of TILE_ROWS rows from row `first` on to the records, which are `stride` bytes apart."""
     cdef Py_ssize_t f, i
     for f in range(n_features):
         for i in range(first, min(first + TILE_ROWS, n_rows)):
@@ -364,11 +375,11 @@ def bin_matrix(
     job.records = &records[first_row, 0] if records is not None else NULL
     job.record_stride = records.shape[1] if records is not None else 0
     with nogil:
-        parallel_for_until_interrupted(_bin_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_bin_tile_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n_threads):
-    """Copy codes stored by column to the rows' records."""
+    """Copy codes of shape (n_features, n_rows) to the rows' records, which have shape (n_rows, record bytes)."""
     cdef Copying job
     if columns.shape[0] == 0 or columns.shape[1] == 0:
         return
@@ -376,7 +387,7 @@ def copy_to_records(const code_t[:, ::1] columns, uint8_t[:, ::1] records, int n
         &columns[0, 0], sizeof(code_t), columns.shape[1], columns.shape[0], &records[0, 0], records.shape[1]
     )
     with nogil:
-        parallel_for_until_interrupted(_copy_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_copy_tile_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 cdef enum:
@@ -395,8 +406,8 @@ cdef struct Noting:
     float64_t* high
 
 
-cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Process the part's features tile by tile."""
+cdef void _widen_extremes_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Update the minima `low` and maxima `high` of each bin by the values of this part's share of the features."""
     cdef Noting noting = (<const Noting*> job)[0]       # a local copy, which the stores below cannot alias
     cdef Py_ssize_t row = 0, end, f, i, cell, n = noting.n_features
     cdef float64_t value
@@ -438,7 +449,7 @@ def note_extremes(
     job.n_rows, job.n_features = X.shape[0], X.shape[1]
     job.first, job.low, job.high = &first[0], &low[0], &high[0]
     with nogil:
-        parallel_for(_note_part, &job, n_threads)
+        parallel_for(_widen_extremes_part, &job, n_threads)
 
 
 # Values to codes -----------------------------------------------------------------------------------------------------
@@ -456,24 +467,27 @@ cdef struct Coding:
 cdef inline void _code_column(
     const Coding* job, Py_ssize_t f, const value_t* x, code_t* codes, code_t* of_zero
 ) noexcept nogil:
+    """Write the codes of the stored values of feature f, and its code of zero."""
     cdef value_t zero = 0
     bin_values(job.bins + f, &zero, 1, 1, of_zero + f)
     bin_values(job.bins + f, x + job.starts[f], 1, job.starts[f + 1] - job.starts[f], codes + job.starts[f])
 
 
-cdef inline void _code_values(const Coding* job, Py_ssize_t f, const value_t* x) noexcept nogil:
+cdef inline void _code_typed_column(const Coding* job, Py_ssize_t f, const value_t* x) noexcept nogil:
+    """Call `_code_column` for the type of the job's codes."""
     if job.code_size == 1:
         _code_column(job, f, x, <uint8_t*> job.codes, <uint8_t*> job.of_zero)
     else:
         _code_column(job, f, x, <uint16_t*> job.codes, <uint16_t*> job.of_zero)
 
 
-cdef void _code_piece(void* job, Py_ssize_t f, int32_t thread) noexcept nogil:
+cdef void _code_column_piece(void* job, Py_ssize_t f, int32_t thread) noexcept nogil:
+    """Write the codes of the stored values of feature f, as the body of a parallel for."""
     cdef const Coding* coding = <const Coding*> job
     if coding.value_size == sizeof(float32_t):
-        _code_values(coding, f, <const float32_t*> coding.x)
+        _code_typed_column(coding, f, <const float32_t*> coding.x)
     else:
-        _code_values(coding, f, <const float64_t*> coding.x)
+        _code_typed_column(coding, f, <const float64_t*> coding.x)
 
 
 def code_stored(
@@ -503,7 +517,7 @@ def code_stored(
     if x.shape[0]:
         job.x, job.codes = &x[0], &codes[0]
     with nogil:
-        dynamic_parallel_for(_code_piece, &job, starts.shape[0] - 1, n_threads)
+        dynamic_parallel_for(_code_column_piece, &job, starts.shape[0] - 1, n_threads)
 
 
 # Dense codes of some features ----------------------------------------------------------------------------------------
@@ -520,9 +534,10 @@ cdef struct Spreading:
     void* out
 
 
-cdef inline void _spread(
+cdef inline void _spread_feature(
     const Spreading* job, Py_ssize_t i, const code_t* codes, const code_t* of_zero, code_t* out
 ) noexcept nogil:
+    """Write the dense codes of the i-th requested feature for the job's block of rows."""
     cdef int32_t f = job.features[i]
     cdef Py_ssize_t k, begin, end
     cdef code_t zero = of_zero[f]
@@ -535,16 +550,17 @@ cdef inline void _spread(
         out[job.rows[k] - job.first_row] = codes[k]
 
 
-cdef void _spread_piece(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
+cdef void _spread_feature_piece(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
+    """Write the dense codes of the i-th requested feature, as the body of a parallel for."""
     cdef const Spreading* s = <const Spreading*> job
     if s.code_size == 1:
-        _spread(s, i, <const uint8_t*> s.codes, <const uint8_t*> s.of_zero, <uint8_t*> s.out)
+        _spread_feature(s, i, <const uint8_t*> s.codes, <const uint8_t*> s.of_zero, <uint8_t*> s.out)
     else:
-        _spread(s, i, <const uint16_t*> s.codes, <const uint16_t*> s.of_zero, <uint16_t*> s.out)
+        _spread_feature(s, i, <const uint16_t*> s.codes, <const uint16_t*> s.of_zero, <uint16_t*> s.out)
 
 
 def spread_codes(columns, const int32_t[::1] features, int32_t first_row, code_t[:, ::1] out, int n_threads):
-    """Write the codes of some features for the rows from first_row on, in shape (n_features, n_rows)."""
+    """Write dense codes of some features of SparseCodes, for the rows from first_row on, as (n_features, n_rows)."""
     cdef const int64_t[::1] starts = columns.starts
     cdef const int32_t[::1] rows = columns.rows
     cdef const code_t[::1] codes = columns.codes, of_zero = columns.of_zero
@@ -556,4 +572,4 @@ def spread_codes(columns, const int32_t[::1] features, int32_t first_row, code_t
         &out[0, 0],
     )
     with nogil:
-        dynamic_parallel_for(_spread_piece, &job, out.shape[0], n_threads)
+        dynamic_parallel_for(_spread_feature_piece, &job, out.shape[0], n_threads)

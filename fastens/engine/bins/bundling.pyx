@@ -51,22 +51,24 @@ cdef struct Joining:
     Py_ssize_t n_rows
     int32_t n_features
     int32_t n_bundles
-    int32_t most_cost               # maximum cost of a feature
+    int32_t max_cost               # maximum cost of a feature
     int32_t n_threads
     uint8_t* seen                   # MAX_PAIRS pairs of combination and code for each thread
 
 
 # Pairs of combination and code ----------------------------------------------------------------------------------------
 
-cdef void _note_rows(
+cdef void _mark_pairs(
     const uint8_t* numbers, const Candidate* feature, Py_ssize_t begin, Py_ssize_t end, uint8_t* seen
 ) noexcept nogil:
+    """Mark in `seen` the pairs of combination and code that the rows begin .. end - 1 have."""
     cdef Py_ssize_t i
     for i in range(begin, end):
         seen[numbers[i] * feature.n_codes + feature.codes[i * feature.step]] = 1
 
 
 cdef inline int32_t _threads_for(const Joining* job, Py_ssize_t n_rows) noexcept nogil:
+    """Return the number of threads, at most the job's, that this number of rows keeps busy."""
     return <int32_t>max(<Py_ssize_t>1, min(<Py_ssize_t>job.n_threads, n_rows // ROW_GRAIN))
 
 
@@ -80,28 +82,29 @@ cdef struct RowPass:
     Py_ssize_t end
 
 
-cdef void _note_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
+cdef void _mark_pairs_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
+    """Mark the pairs of a thread's share of the rows in the thread's own part of `seen`."""
     cdef const RowPass* over = <const RowPass*>rows
     cdef Py_ssize_t n = over.end - over.begin
-    _note_rows(
+    _mark_pairs(
         over.bundle.numbers, over.feature, over.begin + n * part // n_parts,
         over.begin + n * (part + 1) // n_parts, over.job.seen + part * MAX_PAIRS,
     )
 
 
-cdef void _note(
+cdef void _mark_more_pairs(
     const Joining* job, const Bundle* bundle, const Candidate* feature, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
-    """Mark the pairs of some more rows, and merge the marks of all threads into the first thread's."""
+    """Mark the pairs of the rows begin .. end - 1 in parallel, and merge all marks into the first thread's part."""
     cdef RowPass over = RowPass(job, bundle, feature, NULL, begin, end)
     cdef int32_t t, p, n_threads = _threads_for(job, end - begin)
-    parallel_for(_note_part, &over, n_threads)
+    parallel_for(_mark_pairs_part, &over, n_threads)
     for t in range(1, n_threads):
         for p in range(bundle.n_combinations * feature.n_codes):
             job.seen[p] |= job.seen[t * MAX_PAIRS + p]
 
 
-cdef inline int32_t _largest(const int32_t* counts, int32_t n) noexcept nogil:
+cdef inline int32_t _argmax(const int32_t* counts, int32_t n) noexcept nogil:
     """Return the index of the first maximum."""
     cdef int32_t i, best = 0
     for i in range(1, n):
@@ -110,10 +113,10 @@ cdef inline int32_t _largest(const int32_t* counts, int32_t n) noexcept nogil:
     return best
 
 
-cdef int32_t _cost_so_far(
+cdef int32_t _bound_cost(
     const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much
 ) noexcept nogil:
-    """Return a lower bound of the cost if the feature joined: more pairs than those in `seen` cannot cost less."""
+    """Return a lower bound of the feature's cost by the pairs in `seen`; too_much for too many combinations."""
     cdef int32_t counts[MAX_CODES]
     cdef bint is_second = bundle.n_features == 1
     cdef int32_t i, k, more, n_new = 0, n_seen = 0, of_others = 0
@@ -133,34 +136,35 @@ cdef int32_t _cost_so_far(
         return too_much
     if is_second:
         of_others += job.features[bundle.last].n_codes
-    return n_seen - counts[_largest(counts, feature.n_codes)] + of_others + feature.n_codes
+    return n_seen - counts[_argmax(counts, feature.n_codes)] + of_others + feature.n_codes
 
 
 cdef int32_t _cost(const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much) noexcept nogil:
-    """Return the cost of the feature, up to `too_much`; `seen` marks the pairs."""
+    """Return the feature's cost in the bundle (see `join`) or some value >= too_much; `seen` then marks its pairs."""
     cdef Py_ssize_t begin = 0, end = min(<Py_ssize_t>FIRST_ROWS, job.n_rows), t
     cdef int32_t cost = 0
     for t in range(job.n_threads):
         memset(job.seen + t * MAX_PAIRS, 0, bundle.n_combinations * feature.n_codes)
     while begin < end and cost < too_much:
-        _note(job, bundle, feature, begin, end)
-        cost = _cost_so_far(job, bundle, feature, too_much)
+        _mark_more_pairs(job, bundle, feature, begin, end)
+        cost = _bound_cost(job, bundle, feature, too_much)
         begin, end = end, min(2 * end, job.n_rows)
     return cost
 
 
 # Joining --------------------------------------------------------------------------------------------------------------
 
-cdef inline void _put(Candidate* feature, int32_t combination, int32_t code) noexcept nogil:
+cdef inline void _add_combination(Candidate* feature, int32_t combination, int32_t code) noexcept nogil:
+    """Record that a combination contains this code of the feature."""
     feature.code_in[combination] = <uint8_t>code
     feature.n_with[code] += 1
 
 
 cdef void _split_combination(const Joining* job, Bundle* bundle, int32_t combination) noexcept nogil:
-    """Append a copy of a combination."""
+    """Append a copy of a combination to the bundle, with equal codes of all its features."""
     cdef int32_t g = bundle.last
     while g >= 0:
-        _put(&job.features[g], bundle.n_combinations, job.features[g].code_in[combination])
+        _add_combination(&job.features[g], bundle.n_combinations, job.features[g].code_in[combination])
         g = job.features[g].before
     bundle.n_combinations += 1
 
@@ -168,12 +172,14 @@ cdef void _split_combination(const Joining* job, Bundle* bundle, int32_t combina
 cdef void _renumber_rows(
     uint8_t* numbers, const Candidate* feature, const uint8_t* number, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
+    """Replace the combination of the rows begin .. end - 1 by the number of its pair with the feature's code."""
     cdef Py_ssize_t i
     for i in range(begin, end):
         numbers[i] = number[numbers[i] * feature.n_codes + feature.codes[i * feature.step]]
 
 
 cdef void _renumber_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
+    """Replace the combinations of a thread's share of the rows: see `_renumber_rows`."""
     cdef const RowPass* over = <const RowPass*>rows
     _renumber_rows(
         over.bundle.numbers, over.feature, over.number, over.end * part // n_parts,
@@ -184,12 +190,13 @@ cdef void _renumber_part(void* rows, int32_t part, int32_t n_parts) noexcept nog
 cdef void _renumber(
     const Joining* job, const Bundle* bundle, const Candidate* feature, const uint8_t* number
 ) noexcept nogil:
+    """Replace each row's combination by the number of its pair with the feature's code, in parallel."""
     cdef RowPass over = RowPass(job, bundle, feature, number, 0, job.n_rows)
     parallel_for(_renumber_part, &over, _threads_for(job, job.n_rows))
 
 
 cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, uint8_t* number) noexcept nogil:
-    """Number the pairs in `seen` as combinations; a combination keeps its number for its first code."""
+    """Write the combination of each pair in `seen` to `number`; a combination's first code keeps its number."""
     cdef int32_t i, k, place, n_before = bundle.n_combinations, p = 0
     for i in range(n_before):
         place = i
@@ -198,24 +205,25 @@ cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, 
                 if place < 0:
                     place = bundle.n_combinations
                     _split_combination(job, bundle, i)
-                _put(feature, place, k)
+                _add_combination(feature, place, k)
                 number[p] = <uint8_t>place
                 place = -1
             p += 1
 
 
 cdef void _count_unusual(const Joining* job, Bundle* bundle) noexcept nogil:
+    """Count for each combination the bundle's features whose code is not their most frequent one."""
     cdef int32_t i, usual, f = bundle.last
     memset(bundle.n_unusual, 0, sizeof(bundle.n_unusual))
     while f >= 0:
-        usual = _largest(job.features[f].n_with, job.features[f].n_codes)
+        usual = _argmax(job.features[f].n_with, job.features[f].n_codes)
         for i in range(bundle.n_combinations):
             bundle.n_unusual[i] += job.features[f].code_in[i] != usual
         f = job.features[f].before
 
 
-cdef void _join(const Joining* job, int32_t b, int32_t f) noexcept nogil:
-    """Add the feature to the bundle."""
+cdef void _add_to_bundle(const Joining* job, int32_t b, int32_t f) noexcept nogil:
+    """Add feature f to bundle b, and update the bundle's combinations and its combination of each row."""
     cdef uint8_t number[MAX_PAIRS]
     cdef Bundle* bundle = &job.bundles[b]
     cdef Candidate* feature = &job.features[f]
@@ -227,9 +235,9 @@ cdef void _join(const Joining* job, int32_t b, int32_t f) noexcept nogil:
     _renumber(job, bundle, feature, number)
 
 
-cdef int32_t _best_bundle(const Joining* job, int32_t f) noexcept nogil:
-    """Return the bundle where the feature costs least, or -1 if it is too expensive in all of them."""
-    cdef int32_t b, cost, best = -1, least = job.most_cost + 1
+cdef int32_t _find_cheapest_bundle(const Joining* job, int32_t f) noexcept nogil:
+    """Return the recent bundle where feature f costs least, or -1 if it costs too much in all of them."""
+    cdef int32_t b, cost, best = -1, least = job.max_cost + 1
     for b in range(max(0, job.n_bundles - MAX_OPEN), job.n_bundles):
         cost = _cost(job, &job.bundles[b], &job.features[f], least)
         if cost < least:
@@ -237,32 +245,33 @@ cdef int32_t _best_bundle(const Joining* job, int32_t f) noexcept nogil:
     return best
 
 
-cdef void _join_all(Joining* job, const int32_t* planned) noexcept nogil:
+cdef void _bundle_all(Joining* job, const int32_t* planned) noexcept nogil:
     """Add each feature to the cheapest bundle, or to the planned one unless it costs too much there."""
-    cdef int32_t f, b, too_much = job.most_cost + 1
+    cdef int32_t f, b, too_much = job.max_cost + 1
     for f in range(job.n_features):
         if planned != NULL:
             b = planned[f]
             if job.bundles[b].n_features > 0 and _cost(job, &job.bundles[b], &job.features[f], too_much) >= too_much:
                 continue
         else:
-            b = _best_bundle(job, f)
+            b = _find_cheapest_bundle(job, f)
             if b < 0:
                 b = job.n_bundles
                 job.n_bundles += 1
-        _join(job, b, f)
+        _add_to_bundle(job, b, f)
 
 
 # Results --------------------------------------------------------------------------------------------------------------
 
 cdef inline bint _is_joined(const Joining* job, const Candidate* feature) noexcept nogil:
+    """Return True if the feature shares its bundle with another feature."""
     return feature.bundle >= 0 and job.bundles[feature.bundle].n_features > 1
 
 
 cdef int32_t _write_members(
     const Bundle* bundle, const Candidate* feature, int32_t usual, uint8_t* members
 ) noexcept nogil:
-    """Write the combinations of each code but the most frequent one; return the number of bytes."""
+    """Write the combinations of each code but `usual`, each after their number; return the number of bytes."""
     cdef int32_t code, i, end = 0, begin
     for code in range(feature.n_codes):
         begin = end
@@ -276,8 +285,8 @@ cdef int32_t _write_members(
     return end
 
 
-cdef _describe(const Joining* job):
-    """Return the results of `join`, except for the numbers."""
+cdef _collect_results(const Joining* job):
+    """Return the tuple (bundle_of, n_combinations, most_frequent_bin, first_member, members): see `join`."""
     cdef int32_t f, most = 1, end = 0
     cdef const Candidate* feature
     bundle_of, most_frequent_bin = np.full(job.n_features, -1, dtype=np.int32), np.zeros(job.n_features, dtype=np.int32)
@@ -293,13 +302,13 @@ cdef _describe(const Joining* job):
         first[f] = end
         if bundle[f] >= 0:
             feature = &job.features[f]
-            usual[f] = _largest(feature.n_with, feature.n_codes)
+            usual[f] = _argmax(feature.n_with, feature.n_codes)
             end += _write_members(&job.bundles[bundle[f]], feature, usual[f], &members[end])
     return bundle_of, n_combinations, most_frequent_bin, first_member, np.asarray(members)
 
 
 def join(
-    const uint8_t[:, :] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t most_cost,
+    const uint8_t[:, :] columns, const int64_t[::1] features, const int32_t[::1] n_codes, int32_t max_cost,
     const int32_t[::1] planned, int32_t n_threads
 ):
     """Bundle features of at most MAX_CODES codes.
@@ -312,7 +321,7 @@ def join(
         Columns to bundle, in this order.
     n_codes : int32 array of shape (n_features,)
         Number of codes of each feature.
-    most_cost : int
+    max_cost : int
         Maximum cost of a feature: the members it adds plus its codes, and for the second feature of a bundle also the
         codes of the first.
     planned : int32 array of shape (n_features,) or None
@@ -328,6 +337,7 @@ def join(
     bundle_of : int32 array of shape (n_features,)
         Bundle of each feature; -1 if the feature is not bundled.
     n_combinations : int32 array of shape (n_bundles,)
+        Number of combinations of each bundle.
     most_frequent_bin : int32 array of shape (n_features,)
         Code that a feature has in most of the combinations.
     first_member : int32 array of shape (n_features,)
@@ -341,7 +351,7 @@ def join(
     numbers = np.zeros((n_bundles, columns.shape[1]), dtype=np.uint8)
     cdef uint8_t[:, ::1] rows = numbers
     job.n_rows, job.n_features, job.n_threads = columns.shape[1], <int32_t>features.shape[0], n_threads
-    job.most_cost = most_cost
+    job.max_cost = max_cost
     job.n_bundles = 0 if planned is None else <int32_t>n_bundles
     job.features = <Candidate*>calloc(job.n_features, sizeof(Candidate))
     job.bundles = <Bundle*>calloc(n_bundles, sizeof(Bundle))
@@ -356,8 +366,8 @@ def join(
         for b in range(n_bundles):
             job.bundles[b].numbers, job.bundles[b].n_combinations, job.bundles[b].last = &rows[b, 0], 1, -1
         with nogil:
-            _join_all(&job, NULL if planned is None else &planned[0])
-        return numbers, *_describe(&job)
+            _bundle_all(&job, NULL if planned is None else &planned[0])
+        return numbers, *_collect_results(&job)
     finally:
         free(job.features)
         free(job.bundles)

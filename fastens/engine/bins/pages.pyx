@@ -14,15 +14,15 @@ cdef class MappedPages:
     ----------
     arrays : list of arrays
         At most four C-contiguous arrays.
-    most_bytes : int
+    max_bytes : int
         Limit of resident bytes.
     """
 
-    def __init__(self, arrays, most_bytes):
+    def __init__(self, arrays, max_bytes):
         cdef int32_t i
         self.arrays = arrays
         self.pages.n = len(arrays)
-        self.pages.most = min(page_of(most_bytes), 1 << 28)
+        self.pages.most = min(page_of(max_bytes), 1 << 28)
         for i in range(self.pages.n):
             self.pages.begin[i] = <const uint8_t*><size_t>arrays[i].ctypes.data
             self.pages.n_bytes[i] = arrays[i].nbytes
@@ -30,15 +30,15 @@ cdef class MappedPages:
         self.pages.others = max(0, mapped_pages())
 
     def note(self, n_bytes):
-        """Note that `n_bytes` bytes were or will be read or written."""
+        """Count n_bytes bytes that were or will be read or written; release pages if too many are resident."""
         note_pages(&self.pages, page_of(n_bytes) + self.pages.n)
 
     def drop(self):
-        """Release the arrays, which will not be read for a while."""
+        """Release the resident pages of the arrays, which will not be read for a while."""
         drop_pages(&self.pages)
 
     def note_all(self):
-        """Note that all bytes of the arrays were or will be read or written."""
+        """Count all bytes of the arrays like `note`, because they were or will be read or written."""
         self.note(sum(array.nbytes for array in self.arrays))
 
 

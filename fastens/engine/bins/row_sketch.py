@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from fastens.engine.bins.sketch import cut_columns, kth_distinct, note_values
+from fastens.engine.bins.sketch import collect_values, cut_columns, kth_distinct
 from fastens.engine.comm import Comm
 from fastens.engine.parts import CONVERTED_BLOCK, ConvertedRows, RowSource, as_array, own_parts, parts_of, stored_values
 from fastens.engine.rows.sampling import SparseColumns, canonical, columns_of, hash_table
@@ -55,7 +55,7 @@ class DistinctValues:
         self.values, self.starts = np.zeros(0), np.zeros(len(is_left_out) + 1, dtype=np.int64)
 
     def note(self, X: Any, n_threads: int = 1) -> None:
-        """Add the values of rows, given as an array or a sparse matrix."""
+        """Add the values of all rows of an array or a sparse matrix."""
         if self.is_over.all():
             return
         if stored_values(X) is not None:
@@ -69,34 +69,36 @@ class DistinctValues:
         n_slots = 1 << (self.limit + 1).bit_length()
         block = max(1, _BLOCK // n_slots)
         for start in range(0, X.shape[1], block):
-            self._note_block(X[:, start : start + block], start, n_slots, n_threads)
+            self._add_block(X[:, start : start + block], start, n_slots, n_threads)
 
-    def _note_block(self, X: np.ndarray, start: int, n_slots: int, n_threads: int) -> None:
+    def _add_block(self, X: np.ndarray, start: int, n_slots: int, n_threads: int) -> None:
+        """Add the values of a block of columns, the first of which is feature `start`."""
         is_over = self.is_over[start : start + X.shape[1]]
         if is_over.all():
             return
         n_distinct = np.zeros((n_threads, X.shape[1]), dtype=np.int32)
         n_distinct[:, is_over] = self.limit + 1
         slots = np.full((n_threads, X.shape[1], n_slots), np.nan)
-        note_values(X, slots.view(np.uint64), n_distinct, self.limit)
+        collect_values(X, slots.view(np.uint64), n_distinct, self.limit)
         is_over |= n_distinct.max(axis=0) > self.limit
         slots[:, is_over] = np.nan
         _, features, _ = filled = np.nonzero(~np.isnan(slots))
         self._add(start + features, slots[filled])
 
     def merge(self, other: DistinctValues) -> None:
-        """Add the values of another instance."""
+        """Add the values of another instance for the same features."""
         self.is_over |= other.is_over
         self._add(np.repeat(np.arange(len(other.is_over)), np.diff(other.starts)), other.values)
 
     def of_columns(self, first: int, end: int) -> DistinctValues:
-        """Return the distinct values of a range of features."""
+        """Return the distinct values of the features first .. end - 1."""
         part = DistinctValues(self.is_over[first:end], self.limit)
         begin, last = self.starts[first], self.starts[end]
         part.values, part.starts = self.values[begin:last], self.starts[first : end + 1] - begin
         return part
 
     def _add(self, features: np.ndarray, values: np.ndarray) -> None:
+        """Merge values, given with their feature indices in any order, into the sorted distinct values."""
         features = np.concatenate([np.repeat(np.arange(len(self.is_over)), np.diff(self.starts)), features])
         values = np.concatenate([self.values, values])
         order = np.lexsort((values, features))
@@ -125,7 +127,7 @@ _SORT_GRAIN = 5_000
 
 
 def default_sample(n_features: int, max_bins: int) -> int:
-    """Return the number of rows that a sketch keeps."""
+    """Return the default number of rows that a sketch keeps."""
     n_features = max(n_features, 1)
     rows = max(min(_SAMPLE_ROWS, _MAX_SAMPLE_VALUES // n_features), _MIN_SAMPLE_VALUES // n_features)
     return max(rows, _ROWS_PER_BIN * max_bins)
@@ -150,19 +152,19 @@ class _SketchRows:
         return stored_values(self.values) is not None
 
 
-def _joined(parts: list[Any]) -> Any:
+def _concatenate_rows(parts: list[Any]) -> Any:
     """Concatenate the rows of arrays or of sparse matrices."""
     if not any(map(scipy.sparse.issparse, parts)):
         return parts[0] if len(parts) == 1 else np.concatenate(list(map(as_array, parts)))
     return parts[0] if len(parts) == 1 else scipy.sparse.csr_matrix(scipy.sparse.vstack(parts, format="csr"))
 
 
-def _columns(values: Any, chosen: Any) -> Any:
-    """Return some columns of rows as an array of shape (n_columns, n_rows)."""
+def _select_columns(values: Any, chosen: Any) -> Any:
+    """Return the columns at these indices or of this slice as an array of shape (n_columns, n_rows)."""
     return values.columns(chosen) if isinstance(values, ConvertedRows) else values.T[chosen]
 
 
-def _weights_of_categories(column: np.ndarray, weights: np.ndarray | None, one: int) -> np.ndarray:
+def _sum_category_weights(column: np.ndarray, weights: np.ndarray | None, one: int) -> np.ndarray:
     """Return the sum of the weights (`one` each if None) by category, up to the last one that occurs."""
     is_known = ~np.isnan(column)
     categories = column[is_known].astype(np.intp)
@@ -257,13 +259,13 @@ class RowSketch:
         self._drop_surplus(_SLACK)
 
     def of_columns(self, first: int, end: int) -> RowSketch:
-        """Return the sketch of a range of columns, which may only be merged with sketches of the same columns."""
+        """Return the sketch of columns first .. end - 1, to be merged only with sketches of the same columns."""
         part = copy(self)
         part.is_categorical = self.is_categorical[first:end]
         if isinstance(self.max_bins, np.ndarray):
             part.max_bins = self.max_bins[first:end]
         part.n_features = end - first
-        part._rows = [replace(rows, values=_columns(rows.values, slice(first, end)).T) for rows in self._rows]
+        part._rows = [replace(rows, values=_select_columns(rows.values, slice(first, end)).T) for rows in self._rows]
         part._distinct = self._distinct.of_columns(first, end)
         category_weights = self._category_weights.items()
         part._category_weights = {f - first: weights for f, weights in category_weights if first <= f < end}
@@ -278,10 +280,10 @@ class RowSketch:
         if self._rows:
             self._drop_surplus(1.0)
         self._bound = min(comm.allgather(self._bound))
-        self._bound = np.uint64(self._whole_bound(comm))
+        self._bound = np.uint64(self._bound_of_all_ranks(comm))
         self._rows = [self._select(rows) for rows in self._rows]
 
-    def _whole_bound(self, comm: Comm) -> int:
+    def _bound_of_all_ranks(self, comm: Comm) -> int:
         """Return the largest hash to keep over all ranks; each rank examines one range of hashes."""
         hashes = np.unique(np.concatenate([np.zeros(0, np.uint64), *(rows.hashes for rows in self._rows)]))
         limit = int(self._bound)
@@ -314,9 +316,9 @@ class RowSketch:
             self._drop_surplus(1.0)
             few = to_cut & ~self._distinct.is_over & (np.diff(self._distinct.starts) <= self.max_bins)
             to_cut &= ~few
-            self._put(thresholds, np.flatnonzero(few), self._cut_distinct(few))
+            self._store_thresholds(thresholds, np.flatnonzero(few), self._cut_distinct(few))
         features = np.flatnonzero(to_cut)
-        self._put(thresholds, features, self._cut_held(features, codes))
+        self._store_thresholds(thresholds, features, self._cut_held(features, codes))
         of_categories: list[np.ndarray | None] = [None] * self.n_features
         for f, of_column in self._category_codes().items():
             of_categories[f] = of_column
@@ -351,17 +353,17 @@ class RowSketch:
             of_rows = None if weights is None else weights[start : start + len(values)]
             one = self._one if of_rows is None else 1
             for f in categorical:
-                self._add_category_weights(f, _weights_of_categories(values[:, f], of_rows, one))
+                self._add_category_weights(f, _sum_category_weights(values[:, f], of_rows, one))
             if not is_whole and not self.is_categorical.all():
                 self._keep(_SketchRows(values, of_rows, np.zeros(0, np.uint64)), stays)
         if is_whole and not self.is_categorical.all():
             self._keep(rows)
         if stays and self._is_sampled:
             self._lower_bound(_SLACK)
-            self._copy_kept()
+            self._release_dropped_rows()
 
     def _keep(self, rows: _SketchRows, stays: bool = False) -> None:
-        """Add rows; rows that stay in memory anyway are not copied whenever the bound is lowered."""
+        """Hold rows, after sampling if they are too many; rows that stay in memory anyway are not copied each time."""
         if not self._is_sampled:
             if sum(held.n for held in self._rows) + rows.n <= self.n_sample:
                 self._rows.append(rows)
@@ -370,6 +372,7 @@ class RowSketch:
         self._sample(rows, stays)
 
     def _start_sampling(self, stays: bool = False) -> None:
+        """Begin to keep only the rows with the smallest hashes, unless the sketch already does."""
         if not self._is_sampled:
             held, self._rows, self._is_sampled = self._rows, [], True
             for rows in held:
@@ -379,8 +382,8 @@ class RowSketch:
         """Track the distinct values of new rows, and keep the rows with small hashes."""
         hashes = np.empty(rows.n, dtype=np.uint64)
         for start, values in own_parts(rows.values):
-            self._distinct.note(values, self._threads(values.size, _BIN_GRAIN))
-            hash_table(values, hashes[start : start + values.shape[0]], self._threads(values.size, _BIN_GRAIN))
+            self._distinct.note(values, self._n_threads_for(values.size, _BIN_GRAIN))
+            hash_table(values, hashes[start : start + values.shape[0]], self._n_threads_for(values.size, _BIN_GRAIN))
         self._rows.append(_SketchRows(rows.values, rows.weights, hashes))
         if stays:
             return
@@ -389,12 +392,12 @@ class RowSketch:
             self._rows[-1] = self._select(self._rows[-1])
 
     def _drop_surplus(self, slack: float) -> None:
-        """Lower the bound and merge copies of rows if many more rows than needed are held."""
+        """Lower the hash bound and release the rows above it if over slack * n_sample rows are held."""
         if self._lower_bound(slack):
-            self._copy_kept()
+            self._release_dropped_rows()
 
     def _lower_bound(self, slack: float) -> bool:
-        """Lower the bound if many more rows than needed are held; return True if it was lowered."""
+        """Lower the hash bound to n_sample rows if over slack * n_sample are held; return True if so."""
         n = sum(int(np.count_nonzero(rows.hashes <= self._bound)) for rows in self._rows)
         if n <= slack * self.n_sample:
             return False
@@ -408,10 +411,11 @@ class RowSketch:
                 break
         return True
 
-    def _copy_kept(self) -> None:
+    def _release_dropped_rows(self) -> None:
+        """Copy the held rows with hashes up to the bound, so that the memory of other rows is released."""
         self._rows = [self._select(rows) for rows in self._rows]
         if sum(rows.n for rows in self._rows) > _SLACK * self.n_sample:
-            values = _joined([rows.values for rows in self._rows])
+            values = _concatenate_rows([rows.values for rows in self._rows])
             hashes = np.concatenate([rows.hashes for rows in self._rows])
             self._rows = [self._select(_SketchRows(values, self._held_weights(), hashes))]
 
@@ -434,6 +438,7 @@ class RowSketch:
         return _SketchRows(columns.T, weights, rows.hashes[kept])
 
     def _add_category_weights(self, f: int, weights: np.ndarray) -> None:
+        """Add weights, indexed by category, to the category weights of feature f."""
         old_weights = self._category_weights[f]
         if len(old_weights):
             few, many = sorted((old_weights, weights), key=len)
@@ -448,10 +453,12 @@ class RowSketch:
         """Weight of an unweighted row in units."""
         return max(1, round(1 / self.weight_unit))
 
-    def _threads(self, n_values: int, grain: int) -> int:
+    def _n_threads_for(self, n_values: int, grain: int) -> int:
+        """Return the number of threads for this number of values, each with at least `grain` values."""
         return threads_for(n_values, self.n_threads, grain)
 
     def _held_weights(self) -> np.ndarray | None:
+        """Return the int64 weights of all rows held, in weight units, or None if no rows have weights."""
         if all(rows.weights is None for rows in self._rows):
             return None
         return np.concatenate(
@@ -459,7 +466,8 @@ class RowSketch:
         )
 
     @staticmethod
-    def _put(thresholds: list[np.ndarray], features: np.ndarray, cuts: list[np.ndarray]) -> None:
+    def _store_thresholds(thresholds: list[np.ndarray], features: np.ndarray, cuts: list[np.ndarray]) -> None:
+        """Write the thresholds (`cuts`) of some features into the list of all features' thresholds."""
         if len(features) == len(thresholds):
             thresholds[:] = cuts
             return
@@ -467,17 +475,17 @@ class RowSketch:
             thresholds[f] = limits
 
     def _cut_distinct(self, few: np.ndarray) -> list[np.ndarray]:
-        """Return thresholds between all distinct values of the features that have few of them."""
+        """Return thresholds between all distinct values of each feature in the mask `few`."""
         values, starts = self._distinct.values, self._distinct.starts
         return self._cut_stored(SparseColumns(values, np.zeros(0, np.int32), starts), None, 0, few)
 
     def _cut_held(self, features: np.ndarray, codes: np.ndarray | None) -> list[np.ndarray]:
-        """Return the thresholds of some features from the rows held, and write the codes if requested."""
+        """Return the thresholds of these features by the rows held, and write codes unless `codes` is None."""
         if not self._rows or len(features) == 0:
             return [np.zeros(0)] * len(features)
         weights = self._held_weights()
         if any(rows.is_sparse for rows in self._rows):
-            joined = _joined([rows.values for rows in self._rows])
+            joined = _concatenate_rows([rows.values for rows in self._rows])
             total = joined.shape[0] if weights is None else int(weights.sum())
             wanted = np.zeros(self.n_features, dtype=bool)
             wanted[features] = True
@@ -490,14 +498,15 @@ class RowSketch:
             # Adjacent columns can be sliced without a copy.
             is_run = of_block[-1] - of_block[0] == len(of_block) - 1
             selection = slice(of_block[0], of_block[-1] + 1) if is_run else of_block
-            columns = [_columns(rows.values, selection) for rows in self._rows]
+            columns = [_select_columns(rows.values, selection) for rows in self._rows]
             joined = np.concatenate(columns, axis=1) if len(columns) > 1 else columns[0]
-            thresholds += self._cut(joined, weights, None if codes is None else codes[start : start + block])
+            thresholds += self._cut_dense(joined, weights, None if codes is None else codes[start : start + block])
         return thresholds
 
-    def _cut(
+    def _cut_dense(
         self, columns: np.ndarray, weights: np.ndarray | None, codes: np.ndarray | None = None
     ) -> list[np.ndarray]:
+        """Return the thresholds of dense columns (n_columns, n_rows), and write codes to `codes` unless None."""
         n_features, n = columns.shape
         values = SparseColumns(columns.ravel(), np.zeros(0, np.int32), np.arange(n_features + 1) * n)
         return self._cut_stored(values, weights, 0, np.ones(n_features, bool), codes)
@@ -510,8 +519,8 @@ class RowSketch:
         wanted: np.ndarray,
         codes: np.ndarray | None = None,
     ) -> list[np.ndarray]:
-        """Return the thresholds of the wanted columns; the weight that stored values leave over belongs to zeros."""
-        n_threads = self._threads(len(columns.values), _SORT_GRAIN)
+        """Return the thresholds of columns in the mask `wanted`; zeros weigh `total` less the stored weight."""
+        n_threads = self._n_threads_for(len(columns.values), _SORT_GRAIN)
         flat_codes = None if codes is None else codes.reshape(-1)
         limits, n_found = cut_columns(*columns, weights, total, self.max_bins, False, n_threads, flat_codes)
         ends = np.cumsum(n_found, dtype=np.int64)
@@ -520,7 +529,7 @@ class RowSketch:
         return [limits[begin:end] for begin, end in zip(first, last, strict=True)]
 
     def _category_codes(self) -> dict[int, np.ndarray]:
-        """Return category codes in order of weight; if there are too many, the rarest categories share a code."""
+        """Return an array of category codes by feature, in order of falling weight; the rarest share the last code."""
         weights = np.concatenate([np.zeros(0, np.int64), *self._category_weights.values()])
         ends = np.cumsum([0, *map(len, self._category_weights.values())])
         sizes = np.diff(ends)

@@ -32,9 +32,10 @@ cdef struct DistinctValues:
     Py_ssize_t n_rows
 
 
-cdef void _note_tile(
+cdef void _collect_tile(
     const DistinctValues* found, Py_ssize_t table, Py_ssize_t f, Py_ssize_t first, Py_ssize_t end
 ) noexcept nogil:
+    """Add the values of feature f in the rows first .. end - 1 to a hash table, unless they exceed the limit."""
     # The search for NaN ends at a free slot, which holds the same bits, so missing values are not recorded.
     cdef uint64_t* slots = found.slots + (table << found.n_bits)
     cdef int32_t* n_distinct = found.n_distinct + table
@@ -54,7 +55,8 @@ cdef void _note_tile(
             at = (at + 1) & last
 
 
-cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+cdef void _collect_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Collect the distinct values of this part's share of the rows in its own hash tables, tile by tile."""
     cdef const DistinctValues* found = <const DistinctValues*> job
     cdef Py_ssize_t row = found.n_rows * part // n_parts, last = found.n_rows * (part + 1) // n_parts, end, f, table
     while row < last:
@@ -62,11 +64,11 @@ cdef void _note_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         for f in range(found.n_features):
             table = part * found.n_features + f
             if found.n_distinct[table] <= found.limit:
-                _note_tile(found, table, f, row, end)
+                _collect_tile(found, table, f, row, end)
         row = end
 
 
-def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
+def collect_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
     """Collect the distinct values of each feature, until there are more than `limit`.
 
     Each thread processes its share of the rows with its own slots and counts. `slots` has shape (n_threads, n_features,
@@ -81,7 +83,7 @@ def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1
     while (1 << found.n_bits) < slots.shape[2]:
         found.n_bits += 1
     with nogil:
-        parallel_for(_note_part, &found, n_parts)
+        parallel_for(_collect_part, &found, n_parts)
 
 
 # Sorting --------------------------------------------------------------------------------------------------------------
@@ -89,7 +91,7 @@ def note_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1
 cdef bint _sort_digit(
     const key_t* keys, key_t* out, const Weights* weights, Py_ssize_t n, int shift, int n_bits
 ) noexcept nogil:
-    # One pass of a radix sort. Returns False, without moving keys, if all keys share the digit.
+    """Sort by one digit to the spare buffers; return False, without moving keys, if all share the digit."""
     cdef uint32_t[1 << DIGIT_BITS] places
     cdef key_t mask = (<key_t> 1 << n_bits) - 1
     cdef uint32_t place = 0, count
@@ -112,7 +114,8 @@ cdef bint _sort_digit(
     return True
 
 
-cdef void _insert_in_order(key_t* keys, const Weights* weights, Py_ssize_t n) noexcept nogil:
+cdef void _insertion_sort(key_t* keys, const Weights* weights, Py_ssize_t n) noexcept nogil:
+    """Sort a few keys in place by insertion, together with their weights if there are any."""
     cdef Py_ssize_t i, place
     cdef key_t key
     cdef int64_t weight = 0
@@ -131,11 +134,11 @@ cdef void _insert_in_order(key_t* keys, const Weights* weights, Py_ssize_t n) no
 
 
 cdef key_t* sort_keys(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil:
-    # Returns the buffer that holds the sorted keys, one of the two.
+    """Sort keys with their weights; return the buffer, of the two, that holds the keys. `weights` is swapped alike."""
     cdef int shift = 0
     cdef int n_bits = DIGIT_BITS if n > SMALL_SORT else SMALL_DIGIT_BITS
     if n <= FEW_KEYS:
-        _insert_in_order(keys, weights, n)
+        _insertion_sort(keys, weights, n)
         return keys
     while shift < 8 * <int> sizeof(key_t):
         if _sort_digit(keys, spare, weights, n, shift, n_bits):
@@ -163,9 +166,8 @@ def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
 
 # Quantiles ------------------------------------------------------------------------------------------------------------
 
-cdef Py_ssize_t join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
-    # Merges equal keys in place and writes their total weights (`totals` may alias `weights`); returns the number of
-    # keys.
+cdef Py_ssize_t merge_equal_keys(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
+    """Merge equal sorted keys in place, and write their total weights, possibly over `weights`; return their number."""
     cdef Py_ssize_t i, last = -1
     cdef int64_t weight
     for i in range(n):
@@ -178,9 +180,9 @@ cdef Py_ssize_t join_equal(key_t* keys, const int64_t* weights, Py_ssize_t n, in
     return last + 1
 
 
-cdef float64_t _between(float64_t low, float64_t high) noexcept nogil:
-    # Returns a threshold with low <= result < high, in the middle if possible. Infinities are separated from all finite
-    # values.
+cdef float64_t _choose_threshold(float64_t low, float64_t high) noexcept nogil:
+    """Return a threshold with low <= threshold < high, halfway if both are finite and that is representable."""
+    # Infinities are separated from all finite values.
     cdef float64_t middle = 0.5 * low + 0.5 * high
     if low == -INFINITY:
         return 0.0 if high == INFINITY else low
@@ -197,7 +199,8 @@ cdef struct Shares:
     int32_t light_bins
 
 
-cdef Shares _divide(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexcept nogil:
+cdef Shares _plan_shares(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexcept nogil:
+    """Return how bins are shared out: one to each value above the mean weight of a bin, the rest to light values."""
     cdef Shares shares
     cdef Py_ssize_t i
     cdef int64_t total = 0
@@ -216,8 +219,8 @@ cdef Shares _divide(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexc
 cdef int32_t cut_values(
     const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
 ) noexcept nogil:
-    # Writes thresholds between n ascending distinct values; returns their number.
-    cdef Shares shares = _divide(totals, n, max_bins)
+    """Write at most max_bins - 1 thresholds between n ascending distinct values; return their number."""
+    cdef Shares shares = _plan_shares(totals, n, max_bins)
     cdef Py_ssize_t i
     cdef int64_t current = 0
     cdef int32_t n_cuts = 0
@@ -233,7 +236,7 @@ cdef int32_t cut_values(
             or (totals[i + 1] > shares.heavy and 2 * current >= shares.target)
         ):
             continue
-        thresholds[n_cuts] = _between(value_of(keys[i]), value_of(keys[i + 1]))
+        thresholds[n_cuts] = _choose_threshold(value_of(keys[i]), value_of(keys[i + 1]))
         n_cuts += 1
         current = 0
         if not is_heavy:
@@ -266,7 +269,7 @@ cdef void _write_codes(
     const key_t* keys, const int64_t* rows, Py_ssize_t n, const float64_t* thresholds, int32_t n_thresholds,
     uint16_t* codes
 ) noexcept nogil:
-    # The rows are in the order of their values.
+    """Write the code of each of n sorted keys, 1 + the number of thresholds below it, at its row's position."""
     cdef Py_ssize_t i
     cdef int32_t below = 0
     cdef float64_t value
@@ -278,14 +281,15 @@ cdef void _write_codes(
 
 
 cdef int32_t _cut_and_code(
-    const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, int64_t* room
+    const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, int64_t* work
 ) noexcept nogil:
+    """Write the thresholds of column f, which has no implicit zeros, and its codes; return their number."""
     # The row index is sorted with its key. It may be overwritten when equal keys are merged, because sorting is then
     # complete.
     cdef float64_t* thresholds = of.found + of.first[f]
     cdef Py_ssize_t i, n = 0
     cdef int32_t n_cuts
-    cdef Weights rows = Weights(room, room + of.n)
+    cdef Weights rows = Weights(work, work + of.n)
     cdef key_t* ordered
     cdef key_t* distinct
     x += of.starts[f]
@@ -301,16 +305,16 @@ cdef int32_t _cut_and_code(
         distinct[i] = ordered[i]
         rows.spare[i] = of.weights[rows.values[i]] if of.weights != NULL else 1
     n_cuts = cut_values(
-        distinct, rows.spare, join_equal(distinct, rows.spare, n, rows.spare), of.max_bins, thresholds
+        distinct, rows.spare, merge_equal_keys(distinct, rows.spare, n, rows.spare), of.max_bins, thresholds
     )
     _write_codes(ordered, rows.values, n, thresholds, n_cuts, of.codes + of.starts[f])
     return n_cuts
 
 
-cdef Py_ssize_t _take(
+cdef Py_ssize_t _collect_keys(
     const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, const Weights* weights
 ) noexcept nogil:
-    # Collects keys and weights of the stored values, with all implicit zeros as one value; returns their number.
+    """Write keys and weights of the stored values, with all implicit zeros as one value; return their number."""
     cdef Py_ssize_t i, n = 0, start = of.starts[f]
     cdef int64_t weight = 1, rest = of.total
     for i in range(start, of.starts[f + 1]):
@@ -328,23 +332,24 @@ cdef Py_ssize_t _take(
     return n
 
 
-cdef int32_t _find(const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, int64_t* room) noexcept nogil:
+cdef int32_t _cut_column(const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, int64_t* work) noexcept nogil:
+    """Write the thresholds or distinct values of column f; return their number, or -1 for too many distinct values."""
     cdef float64_t* found = of.found + of.first[f]
     cdef Weights weights = Weights(NULL, NULL)
     cdef Py_ssize_t i, n
     if of.codes != NULL:
-        return _cut_and_code(of, f, x, keys, room)
+        return _cut_and_code(of, f, x, keys, work)
     if of.weights != NULL or of.total > 0:      # otherwise, only the keys are sorted
-        weights.values, weights.spare = room, room + of.n
-    n = _take(of, f, x, keys, &weights)
+        weights.values, weights.spare = work, work + of.n
+    n = _collect_keys(of, f, x, keys, &weights)
     if n == 0:
         return 0
     keys = sort_keys(keys, keys + of.n, &weights, n)
     if weights.values != NULL:
-        room = weights.values
-    n = join_equal(keys, weights.values, n, room)
+        work = weights.values
+    n = merge_equal_keys(keys, weights.values, n, work)
     if not of.wants_values:
-        return cut_values(keys, room, n, of.max_bins, found)
+        return cut_values(keys, work, n, of.max_bins, found)
     if n > of.max_bins:
         return -1
     for i in range(n):
@@ -352,13 +357,14 @@ cdef int32_t _find(const Columns* of, Py_ssize_t f, const value_t* x, key_t* key
     return <int32_t> n
 
 
-cdef void _find_piece(void* job, Py_ssize_t f, int32_t thread) noexcept nogil:
+cdef void _cut_column_piece(void* job, Py_ssize_t f, int32_t thread) noexcept nogil:
+    """Cut column f in the thread's part of the workspace, as the body of a parallel for."""
     cdef const Columns* of = <const Columns*> job
-    cdef int64_t* room = of.room + thread * 4 * of.n
+    cdef int64_t* work = of.room + thread * 4 * of.n
     if of.value_size == sizeof(float32_t):
-        of.n_found[f] = _find(of, f, <const float32_t*> of.x, <uint32_t*> room, room + 2 * of.n)
+        of.n_found[f] = _cut_column(of, f, <const float32_t*> of.x, <uint32_t*> work, work + 2 * of.n)
     else:
-        of.n_found[f] = _find(of, f, <const float64_t*> of.x, <uint64_t*> room, room + 2 * of.n)
+        of.n_found[f] = _cut_column(of, f, <const float64_t*> of.x, <uint64_t*> work, work + 2 * of.n)
 
 
 def cut_columns(
@@ -417,7 +423,7 @@ def cut_columns(
     of.room, of.found, of.n_found = &room[0, 0], &places[0], &counts[0]
     of.codes = &codes[0] if codes is not None else NULL
     with nogil:
-        dynamic_parallel_for(_find_piece, &of, n_columns, n_threads)
+        dynamic_parallel_for(_cut_column_piece, &of, n_columns, n_threads)
     n_kept = np.maximum(n_found, 0)
     gaps = np.asarray(first) - (np.cumsum(n_kept) - n_kept)
     return found[np.arange(n_kept.sum()) + np.repeat(gaps, n_kept)], n_found

@@ -16,13 +16,13 @@ cdef class ForestData:
     cdef list kept                  # owners of the memory the structs point to
     cdef int32_t[::1] columns       # column of the values that each sum belongs to; -1 if none
 
-    cdef size_t _pointer(self, array, dtype) except 0
+    cdef size_t _address(self, array, dtype) except 0
     cdef _set_table(self, matrix, values)
-    cdef _set_stored(self, matrix)
-    cdef _set_values(self, values)
+    cdef _set_sparse_codes(self, matrix)
+    cdef _set_bin_values(self, values)
     cdef _set_targets(self, target, Criterion criterion)
-    cdef _set_classes(self, target)
-    cdef _set_numbers(self, target, Criterion criterion)
+    cdef _set_class_sums(self, target)
+    cdef _set_number_sums(self, target, Criterion criterion)
     cdef _set_rules(self, rules)
 
 
@@ -63,7 +63,7 @@ cdef class Orders:
     cdef int32_t n
     cdef list kept                  # owners of the memory the orders point to
 
-    cdef _set(self, Order* order, sample, ForestData data, uint64_t[::1] mask)
+    cdef _set_order(self, Order* order, sample, ForestData data, uint64_t[::1] mask)
 
 
 cdef list open_branches_of(const Workspace* roots, const Sample* sample)

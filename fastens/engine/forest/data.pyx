@@ -32,8 +32,8 @@ cdef extern from "engine/bits.h" nogil:
 
 
 @cache
-def _logs():
-    """Return a table of x log2 x for integers x, in fixed point, so that adding and subtracting entries is exact."""
+def _make_log_table():
+    """Return an int64 table of x log2 x for x = 0 .. N_LOGS - 1 in fixed point, so that sums of entries are exact."""
     x = np.arange(N_LOGS)
     return np.rint(x * log2(np.maximum(x, 1)) * 2.0**LOG_BITS).astype(np.int64)
 
@@ -50,43 +50,46 @@ cdef class ForestData:
         self.with_search = with_search
         self._set_rules(rules)
 
-    cdef size_t _pointer(self, array, dtype) except 0:
+    cdef size_t _address(self, array, dtype) except 0:
+        """Return the address of a C-contiguous array of this dtype, which lives as long as this object."""
         array = np.ascontiguousarray(array, dtype=dtype)
         self.kept.append(array)
         return array.ctypes.data
 
     cdef _set_table(self, matrix, values):
+        """Fill the struct of the binned rows from a BinnedMatrix or SparseMatrix, and set bin values unless None."""
         table = &self.forest.table
         table.code_size = matrix.columns.itemsize
         table.n_rows, table.n_features = matrix.n_rows, matrix.n_features
         if matrix.is_sparse:
-            self._set_stored(matrix)
+            self._set_sparse_codes(matrix)
         else:
-            table.records = <const uint8_t*>self._pointer(matrix.records, np.uint8)
+            table.records = <const uint8_t*>self._address(matrix.records, np.uint8)
             table.record_stride = matrix.records.shape[1] // table.code_size
-            table.columns = <const uint8_t*>self._pointer(matrix.columns, matrix.columns.dtype)
+            table.columns = <const uint8_t*>self._address(matrix.columns, matrix.columns.dtype)
             table.pages = pages_of(matrix.pages)
-        table.n_codes = <const int32_t*>self._pointer(matrix.n_codes, np.int32)
+        table.n_codes = <const int32_t*>self._address(matrix.n_codes, np.int32)
         table.max_codes = max(matrix.n_codes)
         table.has_categories = matrix.is_categorical.any()
-        table.is_categorical = <const uint8_t*>self._pointer(matrix.is_categorical, np.uint8)
+        table.is_categorical = <const uint8_t*>self._address(matrix.is_categorical, np.uint8)
         self.kept.append(matrix.thresholds)
         limits = [of_feature.ctypes.data for of_feature in matrix.thresholds]
-        table.thresholds = <const float64_t* const*>self._pointer(limits, np.uintp)
+        table.thresholds = <const float64_t* const*>self._address(limits, np.uintp)
         if values is not None:
-            self._set_values(values)
+            self._set_bin_values(values)
 
-    cdef _set_stored(self, matrix):
+    cdef _set_sparse_codes(self, matrix):
+        """Fill the struct of a SparseMatrix: its stored codes by column, and their features by row."""
         stored, columns = &self.forest.table.stored, matrix.columns
-        stored.rows = <const int32_t*>self._pointer(columns.rows, np.int32)
-        stored.first = <const int64_t*>self._pointer(columns.starts, np.int64)
-        stored.codes = <const uint8_t*>self._pointer(columns.codes, columns.codes.dtype)
-        stored.zeros = <const uint8_t*>self._pointer(columns.of_zero, columns.codes.dtype)
-        stored.features = <const int32_t*>self._pointer(matrix.features_by_row(), np.int32)
-        stored.first_of_row = <const int64_t*>self._pointer(matrix.first_cell, np.int64)
+        stored.rows = <const int32_t*>self._address(columns.rows, np.int32)
+        stored.first = <const int64_t*>self._address(columns.starts, np.int64)
+        stored.codes = <const uint8_t*>self._address(columns.codes, columns.codes.dtype)
+        stored.zeros = <const uint8_t*>self._address(columns.of_zero, columns.codes.dtype)
+        stored.features = <const int32_t*>self._address(matrix.features_by_row(), np.int32)
+        stored.first_of_row = <const int64_t*>self._address(matrix.first_cell, np.int64)
 
-    cdef _set_values(self, values):
-        """Set up the lookup of random thresholds."""
+    cdef _set_bin_values(self, values):
+        """Fill the lookup of random thresholds from one array of bin values per feature, indexed by code."""
         table = &self.forest.table
         cdef Py_ssize_t f
         cdef int32_t code
@@ -94,31 +97,32 @@ cdef class ForestData:
         sizes = [len(of_bins) + WINDOW for of_bins in values]
         behind = np.full(WINDOW, np.inf)
         padded = [part for of_bins in values for part in (of_bins, behind)]
-        table.values = <const float64_t*>self._pointer(np.concatenate(padded), np.float64)
+        table.values = <const float64_t*>self._address(np.concatenate(padded), np.float64)
         first, last = np.array([of_bins[[1, len(of_bins) - 1]] for of_bins in values]).T
         with np.errstate(divide="ignore", over="ignore"):
             scale = np.minimum(0.5 / (0.5 * last - 0.5 * first), DBL_MAX)
         scale[last / 2 == first / 2] = 0.0
         bins = np.rec.fromarrays([np.cumsum([0, *sizes])[:len(values)], scale, first * scale], dtype="i8,f8,f8")
-        table.bin_values = <const BinValues*>self._pointer(bins, bins.dtype)
+        table.bin_values = <const BinValues*>self._address(bins, bins.dtype)
         cells = np.zeros((len(values), N_CELLS + 1), np.uint16)
         cdef uint16_t[:, ::1] n_in = cells
         for f in range(len(values)):
             of_feature = table.values + table.bin_values[f].first
             for code in range(1, len(values[f])):
                 n_in[f, cell_of(&table.bin_values[f], of_feature[code]) + 1] += 1
-        table.cells = <const uint16_t*>self._pointer(np.cumsum(cells, axis=1, out=cells), np.uint16)
+        table.cells = <const uint16_t*>self._address(np.cumsum(cells, axis=1, out=cells), np.uint16)
 
     cdef _set_targets(self, target, Criterion criterion):
+        """Fill the struct of the targets from a TreeTarget, and record the value column of each sum."""
         targets = &self.forest.targets
-        columns = self._set_numbers(target, criterion) if target.n_classes is None else self._set_classes(target)
+        columns = self._set_number_sums(target, criterion) if target.n_classes is None else self._set_class_sums(target)
         targets.n_targets = target.y.shape[1]
         targets.n_stats = len(columns)
         self.n_values = max(columns) + 1
         self.columns = np.array(columns, dtype=np.int32)
 
-    cdef _set_classes(self, target):
-        """Set up class sums, which are consecutive over all targets; for two classes, only the second has a value."""
+    cdef _set_class_sums(self, target):
+        """Set up one sum per class; return each sum's value column, -1 for the first of two classes (without value)."""
         columns = []
         n_values = 0
         first = np.cumsum([0, *target.n_classes])
@@ -126,11 +130,12 @@ cdef class ForestData:
             shown = n if n != 2 else 1
             columns += [-1] * (n - shown) + list(range(n_values, n_values + shown))
             n_values += shown
-        self.forest.targets.classes = <const int32_t*>self._pointer(target.y + first[:len(target.n_classes)], np.int32)
-        self.forest.targets.first_stat = <const int32_t*>self._pointer(first, np.int32)
+        self.forest.targets.classes = <const int32_t*>self._address(target.y + first[:len(target.n_classes)], np.int32)
+        self.forest.targets.first_stat = <const int32_t*>self._address(first, np.int32)
         return columns
 
-    cdef _set_numbers(self, target, Criterion criterion):
+    cdef _set_number_sums(self, target, Criterion criterion):
+        """Set up one sum per regression target, its range and, for ABSOLUTE, row ranks; return the value columns."""
         y, (lowest, highest) = target.y, target.span
         self.ranges = np.ascontiguousarray(highest - lowest, dtype=np.float64)
         self.widest = max(self.ranges)
@@ -141,16 +146,17 @@ cdef class ForestData:
             order = np.argsort(y, axis=0, kind="stable")
             ranks = np.empty(order.shape, np.int32)
             np.put_along_axis(ranks, order, np.arange(len(order), dtype=np.int32)[:, None], axis=0)
-            self.forest.targets.ranks = <const int32_t*>self._pointer(ranks.T, np.int32)
-        self.forest.targets.numbers = <const float64_t*>self._pointer(y, np.float64)
-        self.forest.targets.minimum = <const float64_t*>self._pointer(lowest, np.float64)
+            self.forest.targets.ranks = <const int32_t*>self._address(ranks.T, np.int32)
+        self.forest.targets.numbers = <const float64_t*>self._address(y, np.float64)
+        self.forest.targets.minimum = <const float64_t*>self._address(lowest, np.float64)
         return list(range(y.shape[1]))
 
     cdef _set_rules(self, rules):
+        """Fill the structs of the rules and the limits from ForestParameters."""
         to = &self.forest.rules
         to.criterion = CRITERIA[rules.criterion]
         if to.criterion == ENTROPY:
-            to.logs, to.n_logs = <const int64_t*>self._pointer(_logs(), np.int64), N_LOGS
+            to.logs, to.n_logs = <const int64_t*>self._address(_make_log_table(), np.int64), N_LOGS
         to.random_thresholds = rules.random_thresholds
         to.min_split, to.min_decrease = rules.min_samples_split, rules.min_impurity_decrease
         to.in_random_order = rules.features_per_split is not None
@@ -176,8 +182,8 @@ cdef float64_t MAX_UNITS = 2.0**40  # maximum sum of weights, in units, that are
 cdef float64_t EPSILON = 2.0**-52  # tolerance for comparing gains, as in scikit-learn
 
 
-cdef int32_t _bits(float64_t x) noexcept nogil:
-    """Return the number of bits of an integer."""
+cdef int32_t _bit_length(float64_t x) noexcept nogil:
+    """Return the number of bits of the integer part of x, at least 1."""
     return <int32_t>floor(exact_log2(x)) + 1 if x >= 1 else 1
 
 
@@ -186,12 +192,13 @@ cdef float64_t power_of_two_below(float64_t x) noexcept nogil:
     return 2.0 ** floor(exact_log2(x))
 
 
-cdef uint64_t _ones(int32_t n) noexcept nogil:
+cdef uint64_t _low_bits(int32_t n) noexcept nogil:
+    """Return a mask of the n lowest bits; n must be below 64."""
     return (<uint64_t>1 << n) - 1
 
 
 cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    """Sum the weights of rows; NULL stands for weights of 1."""
+    """Return the number of positive weights, total and unit of weights[first:end]; NULL stands for weights of 1."""
     cdef Weights found = Weights(end - first, <float64_t>(end - first), 1.0)
     cdef int32_t lowest = 0
     cdef Py_ssize_t i
@@ -218,20 +225,20 @@ cdef int32_t _lowest_exponent(float64_t x) noexcept nogil:
 cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_t widest) noexcept nogil:
     """Return the smallest cell layout that holds what the rules need; `widest` is the maximum range of a target."""
     cdef Layout layout
-    cdef int32_t row_bits = _bits(<float64_t>weights.n_rows)
+    cdef int32_t row_bits = _bit_length(<float64_t>weights.n_rows)
     cdef bint is_class = forest.targets.classes != NULL
     # Class weights make weights multiples of a power of two, which are counted exactly. Rounding other weights leaves
     # more bits for the targets.
     cdef bint exact = weights.unit == 1.0 or (is_class and weights.unit > 0.0)
-    cdef int32_t weight_bits = _bits(weights.total / weights.unit) if exact else row_bits + FRACTION_BITS
+    cdef int32_t weight_bits = _bit_length(weights.total / weights.unit) if exact else row_bits + FRACTION_BITS
     cdef int32_t count_bits = row_bits if forest.limits.min_samples_leaf > 1 else 0
     cdef int32_t number_bits = min(WORD_BITS - weight_bits - count_bits, <int32_t>MAX_FIELD_BITS)
     layout.weight_scale = (
         1.0 / weights.unit if exact else power_of_two_below(2.0 ** (weight_bits - 1) / weights.total)
     )
     layout.weight_shift = count_bits
-    layout.weight_mask = _ones(weight_bits)
-    layout.count_mask = _ones(count_bits)
+    layout.weight_mask = _low_bits(weight_bits)
+    layout.count_mask = _low_bits(count_bits)
     layout.number_shift = weight_bits + count_bits
     layout.number_scale = 1.0
     layout.packed = (
@@ -251,6 +258,7 @@ cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_
 
 
 cdef inline int64_t _rounded(const Forest* forest, const Layout* layout, Py_ssize_t row, int32_t target) noexcept nogil:
+    """Return a row's target minus the target's minimum, in fixed point with the layout's number_scale."""
     cdef float64_t number = forest.targets.numbers[row * forest.targets.n_targets + target]
     return <int64_t>rint((number - forest.targets.minimum[target]) * layout.number_scale)
 
@@ -258,7 +266,7 @@ cdef inline int64_t _rounded(const Forest* forest, const Layout* layout, Py_ssiz
 cdef void fill_entries(
     const Forest* forest, const float64_t* weights, Py_ssize_t first, Py_ssize_t end, Sample* sample
 ) noexcept nogil:
-    """Write one entry for each of these rows with positive weight, in order."""
+    """Write one entry for each of the rows first .. end - 1 with positive weight, in order, and count the entries."""
     cdef const Layout* layout = &sample.layout
     cdef bint one_class = forest.targets.classes != NULL and forest.targets.n_targets == 1
     cdef Py_ssize_t row, n = 0
@@ -284,7 +292,7 @@ cdef void fill_entries(
 
 
 cdef void round_numbers(const Forest* forest, Py_ssize_t first, Py_ssize_t end, Sample* sample) noexcept nogil:
-    """Write the rounded targets of these rows, if entries do not hold them."""
+    """Write the fixed-point targets of the rows first .. end - 1 to sample.numbers."""
     cdef Py_ssize_t row
     cdef int32_t t, n = forest.targets.n_targets
     for row in range(first, end):
@@ -293,7 +301,7 @@ cdef void round_numbers(const Forest* forest, Py_ssize_t first, Py_ssize_t end, 
 
 
 cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* sample) noexcept nogil:
-    """Convert the rules to the units of the sums."""
+    """Set the sample's minimum gain and minimum leaf weight in the fixed-point units of its sums, and gain_unit."""
     cdef const Layout* layout = &sample.layout
     sample.gain_unit = unit_of_gain(forest, layout)
     sample.min_gain = (forest.rules.min_decrease - EPSILON) * total_weight / sample.gain_unit
@@ -313,8 +321,8 @@ def totals_of(const float64_t[::1] weights):
     return found.n_rows, found.total, found.unit
 
 
-cdef int32_t _mark(ForestData data, features, uint64_t* mask):
-    """Mark the features that a tree may not use; return their number."""
+cdef int32_t _mark_excluded(ForestData data, features, uint64_t* mask):
+    """Mark all features but those in `features` (None for all) and those of weight 0; return the number marked."""
     cdef int32_t f, n = 0, n_features = data.forest.table.n_features
     cdef const float64_t* weights = data.weights
     cdef uint8_t[::1] allowed
@@ -331,7 +339,7 @@ cdef int32_t _mark(ForestData data, features, uint64_t* mask):
 
 
 cdef list open_branches_of(const Workspace* roots, const Sample* sample):
-    """Return open nodes in the form of `TreeWorker.open_branches`."""
+    """Return the open nodes in `roots` as a list of tuples in the form of `TreeWorker.open_branches`."""
     cdef const Open* root
     cdef Py_ssize_t n_bytes = roots.search.n_mask_words * sizeof(uint64_t)
     cdef uint32_t[::1] rows
@@ -362,12 +370,13 @@ cdef class Orders:
             raise MemoryError(f"no memory for {self.n} samples")
         self.kept = [masks, samples]
         for i in range(self.n):
-            self._set(&self.each[i], samples[i], data, masks[i])
+            self._set_order(&self.each[i], samples[i], data, masks[i])
 
     def __dealloc__(self):
         free(self.each)
 
-    cdef _set(self, Order* order, sample, ForestData data, uint64_t[::1] mask):
+    cdef _set_order(self, Order* order, sample, ForestData data, uint64_t[::1] mask):
+        """Fill one order from a TreeSample; `mask` receives the features that the tree or branch may not use."""
         cdef Py_ssize_t n_rows = data.forest.table.n_rows
         cdef const float64_t[::1] weights = sample.weight
         cdef const uint8_t[::1] root
@@ -379,7 +388,7 @@ cdef class Orders:
         if sample.totals is not None:
             order.totals = Weights(sample.totals.n_rows, sample.totals.total, sample.totals.unit)
         if sample.branch is None:
-            order.n_excluded = _mark(data, sample.features, &mask[0])
+            order.n_excluded = _mark_excluded(data, sample.features, &mask[0])
         else:
             root = sample.branch.node
             order.root = <const Open*>&root[0]

@@ -77,8 +77,8 @@ class Trunk(NamedTuple):
     roots: list[tuple[bytes, bytes]]
 
     @classmethod
-    def of(cls, arrays: Arrays, branches: Sequence[tuple[int, int, Any, bytes, bytes]]) -> Trunk:
-        """Create a trunk from the output of a TreeWorker."""
+    def from_worker(cls, arrays: Arrays, branches: Sequence[tuple[int, int, Any, bytes, bytes]]) -> Trunk:
+        """Create a trunk from the arrays of a tree and the output of `TreeWorker.open_branches`."""
         nodes, sizes, rows, roots, masks = [list(part) for part in zip(*branches, strict=True)] or [[]] * 5
         return cls(arrays, nodes, sizes, rows, list(zip(roots, masks, strict=True)))
 
@@ -91,20 +91,20 @@ class SentRows(NamedTuple):
     weight: NDArray[np.float64] | None
 
     @classmethod
-    def joined(cls, parts: Sequence[SentRows]) -> SentRows:
-        """Concatenate the rows of all parts."""
+    def concatenate(cls, parts: Sequence[SentRows]) -> SentRows:
+        """Concatenate the rows of all parts, in order."""
         weights = [part.weight for part in parts if part.weight is not None]
         weight = np.concatenate(weights) if weights else None
         codes = np.concatenate([part.codes for part in parts], axis=1)
         return cls(codes, np.concatenate([part.y for part in parts]), weight)
 
 
-def owners_of(sizes: Sequence[int], n_ranks: int) -> NDArray[np.intp]:
-    """Return the rank that grows each branch: the largest branch first, each on the rank with the least work.
+def assign_owners(sizes: Sequence[int], n_ranks: int) -> NDArray[np.intp]:
+    """Return the rank that grows each branch: the largest branch first, each on the rank with the fewest rows so far.
 
     Examples
     --------
-    >>> owners_of([5, 9, 4], 2)
+    >>> assign_owners([5, 9, 4], 2)
     array([1, 0, 1])
     """
     load, owner = [0] * n_ranks, np.zeros(len(sizes), dtype=np.intp)
@@ -114,19 +114,19 @@ def owners_of(sizes: Sequence[int], n_ranks: int) -> NDArray[np.intp]:
     return owner
 
 
-def bring_together(comm: Comm, parts: Sequence[SentRows], owner: NDArray[np.intp]) -> tuple[SentRows | None, list[int]]:
+def send_to_owners(comm: Comm, parts: Sequence[SentRows], owner: NDArray[np.intp]) -> tuple[SentRows | None, list[int]]:
     """Send this rank's rows of each branch to the owner of the branch.
 
     Returns
     -------
-    Rows or None
+    SentRows or None
         Rows of the branches that this rank owns, branch by branch; None if it does not own any.
     list of int
         Number of rows of each of these branches.
     """
     branches_of_rank = [np.flatnonzero(owner == rank).tolist() for rank in range(comm.size)]
     outgoing = [[len(parts[i].y) for i in branches] for branches in branches_of_rank]
-    packed = [SentRows.joined([parts[i] for i in branches]) if branches else None for branches in branches_of_rank]
+    packed = [SentRows.concatenate([parts[i] for i in branches]) if branches else None for branches in branches_of_rank]
     received = comm.alltoall(list(zip(outgoing, packed, strict=True)))
     n_own = len(branches_of_rank[comm.rank])
     if n_own == 0:
@@ -138,22 +138,22 @@ def bring_together(comm: Comm, parts: Sequence[SentRows], owner: NDArray[np.intp
         for branch in range(n_own)
         for rank in range(comm.size)
     ]
-    rows = SentRows.joined([
+    rows = SentRows.concatenate([
         SentRows(of.codes[:, part], of.y[part], None if of.weight is None else of.weight[part])
         for of, part in ((received[rank][1], part) for rank, part in order)
     ])  # fmt: skip
     return rows, np.sum([counts for counts, _ in received], axis=0).tolist()
 
 
-def matrix_of(like: BinnedMatrix, codes: NDArray[Any], n_threads: int) -> BinnedMatrix:
-    """Return a local matrix from the bin codes of rows of other ranks."""
+def local_matrix(like: BinnedMatrix, codes: NDArray[Any], n_threads: int) -> BinnedMatrix:
+    """Return a matrix without other ranks from codes of shape (n_features, n_rows) that were binned like `like`."""
     codes = np.ascontiguousarray(codes)
     matrix = make_matrix(codes, like.n_codes, like.is_categorical, like.thresholds)
     copy_to_records(codes, matrix.records, n_threads)
     return replace(matrix, comm=LOCAL)
 
 
-def joined_tree(trunk: Trunk, branches: Sequence[Arrays]) -> Arrays:
+def join_branches(trunk: Trunk, branches: Sequence[Arrays]) -> Arrays:
     """Return the arrays of the whole tree: the nodes of the trunk, then the nodes of each branch except its root."""
     parts: dict[str, list[NDArray[Any]]] = {name: [array.copy()] for name, array in trunk.arrays.items()}
     n_nodes, n_words = len(trunk.arrays["feature"]), len(trunk.arrays["category_words"])
@@ -325,13 +325,14 @@ class ForestGrower:
     ) -> None:
         self._values = values_of_bins(matrix, X, n_threads) if rules.random_thresholds else None
         self._matrix, self._target, self._rules, self._kind = matrix, target, rules, kind
-        self._data = self._data_of(matrix, target)
+        self._data = self._make_data(matrix, target)
         self._value_dtype = target.value_dtype
         self._n_rows = matrix.n_rows
         rules.check_nodes(sum_ints(matrix.comm, matrix.n_rows)[0])
         self._n_threads = n_threads
 
-    def _data_of(self, matrix: AnyMatrix, target: TreeTarget) -> ForestData:
+    def _make_data(self, matrix: AnyMatrix, target: TreeTarget) -> ForestData:
+        """Return the input of the kernels for a matrix and a target, with this grower's rules."""
         kind = self._kind
         return ForestData(matrix, self._values, target, self._rules, kind is MeasuredTree, kind is SearchedTree)
 
@@ -341,12 +342,12 @@ class ForestGrower:
         self.grow_into(trees.__setitem__, samples)
         return [trees[number] for number in range(len(samples))]
 
-    def grow_into(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int = 0) -> None:
-        """Grow one tree for each sample, and pass each tree with its number to `take` as soon as it is grown.
+    def grow_into(self, store: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int = 0) -> None:
+        """Grow one tree for each sample, and pass each tree with its number to `store` as soon as it is grown.
 
         Parameters
         ----------
-        take : function of int and Tree
+        store : function of int and Tree
             Callback, which several threads may call concurrently and for trees in any order.
         samples : sequence of TreeSample
             Samples, accessed in slices.
@@ -354,7 +355,7 @@ class ForestGrower:
             Number of the first tree.
         """
         if self._matrix.comm.size > 1:
-            self._grow_over_ranks(take, samples, first)
+            self._grow_over_ranks(store, samples, first)
             return
         stop = np.zeros(1, np.uint8)
         n_workers = max(min(self._n_threads, len(samples)), 1)
@@ -365,35 +366,36 @@ class ForestGrower:
             grown = worker.grow(samples[block], stop)
             idle.append(worker)
             for number, arrays in enumerate(grown or (), first + block.start):
-                take(number, self._kind(**arrays))
+                store(number, self._kind(**arrays))
 
         try:
-            in_threads(grow, list(self._blocks(len(samples))), n_workers)
+            in_threads(grow, list(self._iter_batches(len(samples))), n_workers)
         except BaseException:
             stop[0] = 1
             raise
 
     def _new_worker(self, n_threads: int) -> TreeWorker:
+        """Return a worker that grows trees one after another, each with n_threads threads."""
         return TreeWorker(self._data, n_threads, self._value_dtype == np.float32)
 
-    def _blocks(self, n_trees: int) -> Iterator[slice]:
-        """Return blocks of trees to grow in one batch: several small trees, but few enough to keep all threads busy."""
+    def _iter_batches(self, n_trees: int) -> Iterator[slice]:
+        """Return slices of trees for one batch each: several small trees, but few enough to keep all threads busy."""
         n_blocks = max(self._n_threads * _BLOCKS_PER_THREAD, -(-n_trees * self._n_rows // _BLOCK_ROWS))
         size = max(1, -(-n_trees // n_blocks)) if self._n_threads > 1 else max(1, _BLOCK_ROWS // self._n_rows)
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
 
     # Over ranks --------------------------------------------------
 
-    def _grow_over_ranks(self, take: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
+    def _grow_over_ranks(self, store: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
         """Grow trunks concurrently on all ranks together, then grow each branch on one rank."""
-        for block in self._blocks_over_ranks(len(samples)):
+        for block in self._iter_batches_over_ranks(len(samples)):
             block_samples = samples[block]
             trunks = CommPool(self._matrix.comm, self._n_threads).run(self._grow_trunk, block_samples)
-            for number, arrays in enumerate(self._with_branches(trunks, block_samples), first + block.start):
-                take(number, self._kind(**arrays))
+            for number, arrays in enumerate(self._grow_whole_trees(trunks, block_samples), first + block.start):
+                store(number, self._kind(**arrays))
 
-    def _blocks_over_ranks(self, n_trees: int) -> Iterator[slice]:
-        """Return blocks of trees whose rows are sent at the same time, within the memory limit; equal on all ranks."""
+    def _iter_batches_over_ranks(self, n_trees: int) -> Iterator[slice]:
+        """Return slices of trees whose rows are sent together, within a limit of bytes; equal on all ranks."""
         comm, matrix = self._matrix.comm, self._matrix
         n_bytes = matrix.n_features * matrix.columns.itemsize + self._target.y[:1].nbytes + _BYTES_OF_ENTRY
         n_rows = max(comm.allgather(self._n_rows))
@@ -401,17 +403,18 @@ class ForestGrower:
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
 
     def _grow_trunk(self, comm: Comm, sample: TreeSample) -> Trunk:
+        """Grow the nodes above the branches of one tree on all ranks; return them with the open branches."""
         worker = TreeWorker(self._data, 1, self._value_dtype == np.float32, comm)
         [arrays] = worker.grow([sample], _GO)
-        return Trunk.of(arrays, worker.open_branches())
+        return Trunk.from_worker(arrays, worker.open_branches())
 
-    def _with_branches(self, trunks: Sequence[Trunk], samples: Sequence[TreeSample]) -> list[dict[str, Any]]:
-        """Return the arrays of whole trees on all ranks."""
+    def _grow_whole_trees(self, trunks: Sequence[Trunk], samples: Sequence[TreeSample]) -> list[dict[str, Any]]:
+        """Grow the branches of the trunks, each on one rank; return each whole tree on all ranks."""
         comm = self._matrix.comm
         branches = [(tree, i) for tree, trunk in enumerate(trunks) for i in range(len(trunk.nodes))]
-        owner = owners_of([trunks[tree].sizes[i] for tree, i in branches], comm.size)
-        parts = [self._rows(trunks[tree].rows[i], samples[tree].weight) for tree, i in branches]
-        rows, counts = bring_together(comm, parts, owner)
+        owner = assign_owners([trunks[tree].sizes[i] for tree, i in branches], comm.size)
+        parts = [self._select_rows(trunks[tree].rows[i], samples[tree].weight) for tree, i in branches]
+        rows, counts = send_to_owners(comm, parts, owner)
         del parts
         mine = [branches[index] for index in np.flatnonzero(owner == comm.rank)]
         ends = np.cumsum(counts, dtype=np.intp).tolist()
@@ -426,18 +429,19 @@ class ForestGrower:
         for of_rank in comm.allgather(dict(zip(mine, grown, strict=True))):
             of_branch |= of_rank
         return [
-            joined_tree(trunk, [of_branch[tree, i] for i in range(len(trunk.nodes))])
+            join_branches(trunk, [of_branch[tree, i] for i in range(len(trunk.nodes))])
             for tree, trunk in enumerate(trunks)
         ]
 
-    def _rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> SentRows:
+    def _select_rows(self, rows: NDArray[np.uint32], weight: NDArray[np.float64] | None) -> SentRows:
+        """Return the codes, targets and weights (None if all are 1) of the rows at these indices."""
         assert isinstance(self._matrix, BinnedMatrix)  # sparse matrices are not used with several ranks
         return SentRows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
 
     def _grow_branches(self, rows: SentRows, orders: Sequence[TreeSample]) -> list[dict[str, Any]]:
-        """Return the arrays of branches whose rows are all on this rank, in order."""
+        """Grow the branch of each order on rows that are all on this rank; return each branch's arrays."""
         assert isinstance(self._matrix, BinnedMatrix)
-        data = self._data_of(matrix_of(self._matrix, rows.codes, self._n_threads), self._target._replace(y=rows.y))
+        data = self._make_data(local_matrix(self._matrix, rows.codes, self._n_threads), self._target._replace(y=rows.y))
         worker = TreeWorker(data, self._n_threads, self._value_dtype == np.float32)
         return worker.grow(orders, _GO)
 

@@ -55,11 +55,12 @@ cdef struct Branch:
 
 
 cdef inline bint has_squares(const ForestNode* node) noexcept nogil:
-    """Return True for a leaf of several rows; combines two tests into one branch, because both are unpredictable."""
+    """Return True for a leaf of several rows, with a single branch because both tests are unpredictable."""
     return (node.left_child == 0) & (node.n_rows > 1)
 
 
-cdef void _grow_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept nogil:
+cdef void _grow_branch_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept nogil:
+    """Grow branch n_branches + piece of a TreeWorker, as the body of a parallel for."""
     (<TreeWorker>worker)._grow_branch((<TreeWorker>worker).n_branches + <int32_t>piece, thread)
 
 
@@ -164,35 +165,35 @@ cdef class TreeWorker:
         return open_branches_of(&self.workspaces[self.n_threads], &self.sample)
 
     cdef Outcome _advance(self) noexcept nogil:
-        """Advance stage by stage until there was enough work, so that small trees are grown in one call."""
+        """Advance the trees by stages until it is time to check signals; return GROWING if trees are left."""
         cdef Outcome outcome = COMPLETE
         cdef const uint8_t* stop = self.workspaces[0].search.stop
         cdef bint is_done
         self.work = WORK_BETWEEN_SIGNALS
         while outcome == COMPLETE and self.buffer.n_trees < self.orders.n and self.work > 0 and not stop[0]:
             if self.stage == AT_START:
-                outcome = COMPLETE if self._start() and self._add_root() else OUT_OF_MEMORY
+                outcome = COMPLETE if self._start_tree() and self._add_root() else OUT_OF_MEMORY
             elif self.stage == IN_TRUNK:
                 outcome = self._advance_trunk()
-                if outcome == COMPLETE and not self._make_branches():
+                if outcome == COMPLETE and not self._allocate_branches():
                     outcome = OUT_OF_MEMORY
             elif self.stage == IN_BRANCHES:
                 outcome = self._advance_branches()
             else:
-                is_done = self._join_branches() and self._sum_up() and self._append_tree()
+                is_done = self._join_branches() and self._sum_nodes() and self._append_tree()
                 outcome = COMPLETE if is_done else OUT_OF_MEMORY
             if outcome == COMPLETE:
                 self.stage = AT_START if self.stage == AT_JOIN else self.stage + 1
         return GROWING if outcome == COMPLETE and self.buffer.n_trees < self.orders.n else outcome
 
-    cdef bint _start(self) noexcept nogil:
-        """Set up the entries of the sample and the workspace; return False if memory runs out."""
+    cdef bint _start_tree(self) noexcept nogil:
+        """Set up the layout, entries and rounded targets of the next tree's sample; return False if memory runs out."""
         cdef const Order* order = &self.orders.each[self.buffer.n_trees]
         cdef const Forest* forest = &self.data.forest
         self.work -= 2 * (order.end - order.first)
         self.sample.seed, self.sample.n_all = order.seed, order.totals.n_rows
         self.sample.layout = choose_layout(forest, &order.totals, self.data.widest)
-        if not self._allocate(order.n_entries):
+        if not self._allocate_sample(order.n_entries):
             return False
         scale_rules(forest, order.totals.total, &self.sample)
         fill_entries(forest, order.weights, order.first, order.end, &self.sample)
@@ -200,7 +201,8 @@ cdef class TreeWorker:
             round_numbers(forest, order.first, order.end, &self.sample)
         return True
 
-    cdef bint _allocate(self, Py_ssize_t n) noexcept nogil:
+    cdef bint _allocate_sample(self, Py_ssize_t n) noexcept nogil:
+        """Allocate entries, numbers and split searches for n rows if needed; return False if memory runs out."""
         cdef const Forest* forest = &self.data.forest
         cdef int32_t i
         n = max(n, <Py_ssize_t>1)
@@ -224,6 +226,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _add_root(self) noexcept nogil:
+        """Open the root of the next tree, or of the branch to grow; return False if memory or a reduction fails."""
         cdef const Order* order = &self.orders.each[self.buffer.n_trees]
         cdef Open root
         cdef int64_t total
@@ -248,19 +251,21 @@ cdef class TreeWorker:
         return add_root(&self.workspaces[0], &self.grown[self.n_threads], &root, order.mask)
 
     cdef Outcome _advance_trunk(self) noexcept nogil:
+        """Split nodes above the branches; return GROWING if the work is done before they are complete."""
         cdef Grown* trunk = &self.grown[self.n_threads]
         if self.data.forest.limits.max_leaves > 0:
             return grow_best_first(&self.workspaces[0], trunk, &self.work)
         return grow_depth_first(&self.workspaces[0], trunk, &self.workspaces[self.n_threads], &self.work)
 
-    cdef bint _make_branches(self) noexcept nogil:
+    cdef bint _allocate_branches(self) noexcept nogil:
+        """Allocate one Branch for each open root of a branch; return False if memory runs out."""
         free(self.branches)
         self.n_branches = 0
         self.branches = <Branch*>malloc(max(self.workspaces[self.n_threads].n_open, 1) * sizeof(Branch))
         return self.branches != NULL
 
     cdef Outcome _advance_branches(self) noexcept nogil:
-        """Grow the next branches, as many as fit between two checks for signals; none in distributed training."""
+        """Grow branches until a signal check is due; return GROWING if some are left. Ranks grow none here."""
         cdef const Workspace* roots = &self.workspaces[self.n_threads]
         cdef int32_t i, first = self.n_branches, end = first
         cdef const Forest* forest = &self.data.forest
@@ -274,7 +279,7 @@ cdef class TreeWorker:
             self.work -= work_on(forest, size) * halvings(size) // self.n_threads
             end += 1
         is_little = n_rows * forest.limits.features_per_split < THREAD_GRAIN
-        dynamic_parallel_for(_grow_piece, <void*>self, end - first, 1 if is_little else self.n_threads)
+        dynamic_parallel_for(_grow_branch_piece, <void*>self, end - first, 1 if is_little else self.n_threads)
         for i in range(first, end):
             if self.branches[i].outcome == OUT_OF_MEMORY:
                 return OUT_OF_MEMORY
@@ -282,6 +287,7 @@ cdef class TreeWorker:
         return COMPLETE if end == roots.n_open else GROWING
 
     cdef void _grow_branch(self, int32_t i, int32_t thread) noexcept nogil:
+        """Grow branch i depth-first in this thread's node arrays, and record its range of nodes and its outcome."""
         cdef Workspace* roots = &self.workspaces[self.n_threads]
         cdef Workspace* ws = &self.workspaces[thread]
         cdef Grown* grown = &self.grown[thread]
@@ -298,7 +304,7 @@ cdef class TreeWorker:
         branch.end, branch.end_word = grown.n, grown.n_words
 
     cdef bint _join_branches(self) noexcept nogil:
-        """Append the nodes of the branches to the nodes of the trunk."""
+        """Append the nodes of the branches to the nodes of the trunk; return False if memory runs out."""
         cdef Grown* tree = &self.grown[self.n_threads]
         cdef const Grown* grown
         cdef const Branch* branch
@@ -352,8 +358,8 @@ cdef class TreeWorker:
         close_tree(buffer, tree.n, tree.n_words)
         return True
 
-    cdef bint _sum_up(self) noexcept nogil:
-        """Compute exact sums of every node over the rows of its leaves: of each value's numbers, and of weights."""
+    cdef bint _sum_nodes(self) noexcept nogil:
+        """Compute the exact sums of weights and of each value's numbers for each node; return False on failure."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef Py_ssize_t n = self.data.n_values + 1
         cdef float64_t largest = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
@@ -370,13 +376,13 @@ cdef class TreeWorker:
             if self.data.ranges[i] > 0:
                 self.per_square[i] = power_of_two_below(largest / self.data.ranges[i] / self.data.ranges[i])
         for i in range(tree.n - 1, -1, -1):
-            self._add_up(&tree.nodes[i], self.sums + i * n)
-        if not self._has_sums() and not sum_over(self.sample.ranks, &self.sums, 1, tree.n * n):
+            self._sum_node(&tree.nodes[i], self.sums + i * n)
+        if not self._nodes_hold_sums() and not sum_over(self.sample.ranks, &self.sums, 1, tree.n * n):
             return False
-        return self.data.n_squares == 0 or self._sum_up_squares()
+        return self.data.n_squares == 0 or self._sum_leaf_squares()
 
-    cdef bint _sum_up_squares(self) noexcept nogil:
-        """Sum the squared differences of each leaf's rows from the smallest number."""
+    cdef bint _sum_leaf_squares(self) noexcept nogil:
+        """Sum the weighted squared distances of each leaf's targets from the minimum; return False on failure."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef int32_t i, t, n = self.data.n_squares
         free(self.squares)
@@ -386,11 +392,11 @@ cdef class TreeWorker:
         for i in range(tree.n):
             if has_squares(&tree.nodes[i]):
                 for t in range(n):
-                    self.squares[<Py_ssize_t>i * n + t] = self._squares(&tree.nodes[i], t)
+                    self.squares[<Py_ssize_t>i * n + t] = self._sum_squares(&tree.nodes[i], t)
         return sum_over(self.sample.ranks, &self.squares, 1, <Py_ssize_t>tree.n * n)
 
     cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
-        """Write shares, means or medians of every node."""
+        """Write each node's weight and values (class shares, means or medians) to the buffer from node `to` on."""
         cdef TreeBuffer* buffer = &self.buffer
         cdef int32_t i, k, n_values = self.data.n_values
         cdef const int64_t* sums
@@ -400,7 +406,7 @@ cdef class TreeWorker:
             of_node = <float64_t>sums[n_values]
             buffer.weight[to + i] = <float32_t>(of_node / self.sample.layout.weight_scale)
             for k in range(n_values):
-                value = self._value(i, k, <float64_t>sums[k] / of_node / self.scale)
+                value = self._node_value(i, k, <float64_t>sums[k] / of_node / self.scale)
                 if buffer.narrow:
                     (<float32_t*>buffer.value)[(to + i) * n_values + k] = <float32_t>value
                 else:
@@ -409,7 +415,7 @@ cdef class TreeWorker:
         self.sums = NULL
 
     cdef inline void _write_squares(self, int32_t node, Py_ssize_t to) noexcept nogil:
-        """Write the squared deviations of a leaf's rows from their mean; 0 for inner nodes."""
+        """Write to buffer node `to` the squared deviations of a leaf's rows from their mean; 0 for inner nodes."""
         cdef int32_t t, n = self.data.n_squares
         cdef const int64_t* sums = self.sums + <Py_ssize_t>node * (self.data.n_values + 1)
         cdef bint is_needed = has_squares(&self.grown[self.n_threads].nodes[node])
@@ -422,7 +428,8 @@ cdef class TreeWorker:
             number = squares - number * number / <float64_t>sums[self.data.n_values]
             self.buffer.squares[to * n + t] = max(number, 0.0) / self.sample.layout.weight_scale
 
-    cdef int64_t _squares(self, const ForestNode* node, int32_t target) noexcept nogil:
+    cdef int64_t _sum_squares(self, const ForestNode* node, int32_t target) noexcept nogil:
+        """Return the weighted sum of a node's squared distances from the target's minimum, in fixed point."""
         cdef const Targets* targets = &self.data.forest.targets
         cdef int64_t squares = 0
         cdef float64_t number
@@ -433,14 +440,15 @@ cdef class TreeWorker:
             squares += entry_weight(&self.sample, i) * llrint(number * number * self.per_square[target])
         return squares
 
-    cdef bint _has_sums(self) noexcept nogil:
-        """Return True if nodes hold the sums of their rows, which is so for two classes."""
+    cdef bint _nodes_hold_sums(self) noexcept nogil:
+        """Return True if the packed totals of nodes provide their sums, which is so for one target of two classes."""
         return (
             self.sample.layout.packed and self.data.forest.targets.classes != NULL
             and self.data.forest.targets.n_stats == 2
         )
 
-    cdef float64_t _value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
+    cdef float64_t _node_value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
+        """Return one value of a node: its median, if kept; otherwise `mean`, shifted back by the target's minimum."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         if tree.n_values > 0:
             return tree.medians[<Py_ssize_t>node * tree.n_values + column]
@@ -448,11 +456,11 @@ cdef class TreeWorker:
             return mean + self.data.forest.targets.minimum[column]
         return mean
 
-    cdef void _add_up(self, const ForestNode* node, int64_t* sums) noexcept nogil:
-        """Sum a node from its children or from its rows."""
+    cdef void _sum_node(self, const ForestNode* node, int64_t* sums) noexcept nogil:
+        """Write the sums of a node, which come from its packed total, from its children or from its rows."""
         cdef Py_ssize_t n = self.data.n_values + 1, i, k
         cdef const int64_t* children = self.sums + node.left_child * n
-        if self._has_sums():
+        if self._nodes_hold_sums():
             sums[0] = <int64_t>(node.total >> self.sample.layout.number_shift)
             sums[1] = <int64_t>((node.total >> self.sample.layout.weight_shift) & self.sample.layout.weight_mask)
             return
@@ -464,6 +472,7 @@ cdef class TreeWorker:
             self._add_row(i, sums)
 
     cdef inline void _add_row(self, Py_ssize_t entry, int64_t* sums) noexcept nogil:
+        """Add an entry's weight and its weighted numbers, or its weight by class, to the sums of a node."""
         cdef const Forest* forest = &self.data.forest
         cdef Py_ssize_t first = <Py_ssize_t>self.sample.entries[entry].row * forest.targets.n_targets
         cdef int32_t t, column

@@ -26,6 +26,7 @@ cdef enum:
 
 
 cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcept nogil:
+    """Carve the buffers of a search for n_entries rows from the plan, or only add up their size."""
     cdef const Forest* forest = search.forest
     cdef const Layout* layout = &search.sample.layout
     cdef Py_ssize_t n_codes = forest.table.max_codes, n_stats = forest.targets.n_stats + 1
@@ -69,6 +70,7 @@ cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcep
 cdef void _plan_medians(
     MedianScratch* medians, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_targets, Plan* plan
 ) noexcept nogil:
+    """Carve the buffers of a median search for n rows from the plan, or only add up their size."""
     medians.keys = <uint64_t*>carve(plan, n, sizeof(uint64_t))
     medians.rank = <int32_t*>carve(plan, n_targets * n, sizeof(int32_t))
     medians.number = <int64_t*>carve(plan, n_targets * n, sizeof(int64_t))
@@ -83,7 +85,7 @@ cdef void _plan_medians(
 
 
 cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:
-    """Allocate for trees of n_entries rows; cells are zero."""
+    """Allocate zeroed buffers for trees of up to n_entries rows; return False if memory runs out."""
     cdef Plan plan = Plan(NULL, 0)
     free(search.memory)
     search.n_mask_words = mask_words(search.forest.table.n_features) * (1 + binds_paths(&search.forest.limits))
@@ -98,6 +100,7 @@ cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:
 
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
+    """Free the arrays of a workspace, but not the struct."""
     free(ws.search.memory)
     free(ws.open)
     free(ws.masks)
@@ -106,7 +109,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
 
 
 cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
-    """Reserve space for n more open nodes."""
+    """Reserve space for n more open nodes; return False if memory runs out."""
     cdef Py_ssize_t capacity
     if ws.n_open + <Py_ssize_t>n <= ws.open_capacity:
         return True
@@ -123,7 +126,7 @@ cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
 
 
 cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil:
-    """Reserve space for n more nodes and n_words words of category sets."""
+    """Reserve space for n more nodes and n_words category words; return False if memory runs out."""
     cdef Py_ssize_t capacity
     if grown.n + <Py_ssize_t>n > grown.capacity:
         capacity = larger_capacity(grown.capacity, grown.n + <Py_ssize_t>n, FIRST_NODES)
@@ -143,7 +146,7 @@ cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil
 cdef void copy_node(
     Grown* tree, const Grown* grown, int32_t from_, int32_t to, int32_t shift, int32_t word_shift
 ) noexcept nogil:
-    """Copy a node to an index of another tree, shifting its children and its category set."""
+    """Copy node `from_` to node `to` of another tree, shifting the offsets of its children and category set."""
     cdef ForestNode* node = &tree.nodes[to]
     node[0] = grown.nodes[from_]
     if node.left_child > 0:
@@ -158,20 +161,22 @@ cdef void copy_node(
 
 
 cdef void free_grown(Grown* grown) noexcept nogil:
+    """Free the arrays of grown nodes, but not the struct."""
     free(grown.nodes)
     free(grown.words)
     free(grown.medians)
 
 
-cdef Py_ssize_t _enough(Py_ssize_t capacity, Py_ssize_t n) noexcept nogil:
+cdef Py_ssize_t _next_capacity(Py_ssize_t capacity, Py_ssize_t n) noexcept nogil:
+    """Return a capacity of at least n: the current capacity if it suffices, otherwise at least twice as much."""
     return capacity if n <= capacity else max(n, 2 * capacity)
 
 
 cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil:
-    """Reserve space for another tree; return False if memory runs out."""
-    cdef Py_ssize_t nodes = _enough(buffer.nodes_capacity, buffer.n_nodes + n_nodes)
-    cdef Py_ssize_t words = _enough(buffer.words_capacity, buffer.n_words + n_words)
-    cdef Py_ssize_t trees = _enough(buffer.trees_capacity, buffer.n_trees + 1)
+    """Reserve space for another tree of this size; return False if memory runs out."""
+    cdef Py_ssize_t nodes = _next_capacity(buffer.nodes_capacity, buffer.n_nodes + n_nodes)
+    cdef Py_ssize_t words = _next_capacity(buffer.words_capacity, buffer.n_words + n_words)
+    cdef Py_ssize_t trees = _next_capacity(buffer.trees_capacity, buffer.n_trees + 1)
     if nodes > buffer.nodes_capacity:
         if not (
             resize(<void**>&buffer.feature, nodes * sizeof(int32_t))
@@ -207,7 +212,7 @@ cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_word
 
 
 cdef void close_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil:
-    """Mark the nodes and words written after the last tree as a tree."""
+    """Append the nodes and category words that were written after the last tree as a new tree."""
     buffer.n_nodes += n_nodes
     buffer.n_words += n_words
     buffer.ends[2 * buffer.n_trees] = buffer.n_nodes
@@ -216,6 +221,7 @@ cdef void close_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words)
 
 
 cdef void free_buffer(TreeBuffer* buffer) noexcept nogil:
+    """Free the arrays of a tree buffer, but not the struct."""
     free(buffer.feature)
     free(buffer.bin_threshold)
     free(buffer.missing_left)
@@ -232,37 +238,38 @@ cdef void free_buffer(TreeBuffer* buffer) noexcept nogil:
     free(buffer.ends)
 
 
-cdef _copied(const void* first, Py_ssize_t n_rows, dtype):
-    array = np.empty(n_rows, dtype)
-    if n_rows > 0:      # `first` may be NULL if there are no rows
+cdef _copy_to_array(const void* first, Py_ssize_t n_elements, dtype):
+    """Return a new array with a copy of n_elements elements."""
+    array = np.empty(n_elements, dtype)
+    if n_elements > 0:      # `first` may be NULL if there are no rows
         memcpy(<void*><size_t>array.ctypes.data, first, array.nbytes)
     return array
 
 
 cdef list take_trees(TreeBuffer* buffer):
-    """Return the arrays of each tree, as views of shared arrays, and empty the buffer."""
+    """Return a dict of arrays for each tree, which are views of shared arrays, and empty the buffer."""
     cdef Py_ssize_t n = buffer.n_nodes, node = 0, word = 0, end, last_word
     cdef int32_t t
     real = np.float32 if buffer.narrow else np.float64
-    value = _copied(buffer.value, n * buffer.n_values, real)
-    words = _copied(buffer.words, buffer.n_words, np.uint32)
+    value = _copy_to_array(buffer.value, n * buffer.n_values, real)
+    words = _copy_to_array(buffer.words, buffer.n_words, np.uint32)
     arrays = {
-        "feature": _copied(buffer.feature, n, np.int32),
-        "bin_threshold": _copied(buffer.bin_threshold, n, np.uint16),
-        "missing_left": _copied(buffer.missing_left, n, np.uint8),
-        "category_set": _copied(buffer.category_set, n, np.int32),
-        "left_child": _copied(buffer.left_child, n, np.int32),
+        "feature": _copy_to_array(buffer.feature, n, np.int32),
+        "bin_threshold": _copy_to_array(buffer.bin_threshold, n, np.uint16),
+        "missing_left": _copy_to_array(buffer.missing_left, n, np.uint8),
+        "category_set": _copy_to_array(buffer.category_set, n, np.int32),
+        "left_child": _copy_to_array(buffer.left_child, n, np.int32),
         "value": value.reshape(n, buffer.n_values),
-        "gain": _copied(buffer.gain, n, real),
-        "n_samples": _copied(buffer.n_samples, n, np.int32),
-        "weight": _copied(buffer.weight, n, np.float32),
+        "gain": _copy_to_array(buffer.gain, n, real),
+        "n_samples": _copy_to_array(buffer.n_samples, n, np.int32),
+        "weight": _copy_to_array(buffer.weight, n, np.float32),
     }
     if buffer.n_squares > 0:
-        squares = _copied(buffer.squares, n * buffer.n_squares, np.float64)
+        squares = _copy_to_array(buffer.squares, n * buffer.n_squares, np.float64)
         arrays["squares"] = squares.reshape(n, buffer.n_squares)
     if buffer.with_search:
-        arrays["n_usable"] = _copied(buffer.n_usable, n, np.int32)
-        arrays["n_groups"] = _copied(buffer.n_groups, n, np.int32)
+        arrays["n_usable"] = _copy_to_array(buffer.n_usable, n, np.int32)
+        arrays["n_groups"] = _copy_to_array(buffer.n_groups, n, np.int32)
     trees = []
     for t in range(buffer.n_trees):
         end, last_word = buffer.ends[2 * t], buffer.ends[2 * t + 1]
@@ -282,7 +289,7 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask) noexcept nogil:
-    """Mark the features that may not follow a split on `feature` (-1 at the root); return the number marked.
+    """Put `feature` (-1 at the root) on the path in a mask, and mark what may not follow; return the number marked.
 
     A mask has a bit for each feature that is constant in the node or excluded, followed by a bit for each on its path.
     """
@@ -297,7 +304,7 @@ cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask)
 cdef int32_t _add_node(
     Workspace* ws, Grown* grown, uint32_t begin, uint32_t end, Py_ssize_t n_rows, uint64_t total
 ) noexcept nogil:
-    """Add a leaf; space must be reserved."""
+    """Append a leaf of these rows, with its medians if needed, and return its index; space must be reserved."""
     cdef ForestNode* node = &grown.nodes[grown.n]
     memset(node, 0, sizeof(ForestNode))
     node.begin, node.end, node.n_rows, node.total = begin, end, <uint32_t>n_rows, total
@@ -310,6 +317,7 @@ cdef int32_t _add_node(
 
 
 cdef bint _may_split(const Search* search, const Open* open) noexcept nogil:
+    """Return True if the limits on depth and rows allow a split of the node and its packed sums are not pure."""
     return (
         open.depth < search.forest.limits.max_depth
         and open.n_rows >= max(search.forest.rules.min_split, 2 * <int64_t>search.forest.limits.min_samples_leaf)
@@ -332,6 +340,7 @@ cdef bint add_root(Workspace* ws, Grown* grown, Open* root, const uint64_t* mask
 cdef void _record_split(
     const Forest* forest, Grown* grown, const Open* open, const uint32_t* set_words
 ) noexcept nogil:
+    """Write the split of an open node to its ForestNode; its children will be the next two nodes."""
     cdef ForestNode* node = &grown.nodes[open.node]
     cdef int32_t n_words = set_size(forest.table.n_codes[open.split.feature])
     node.feature = open.split.feature
@@ -350,6 +359,7 @@ cdef void _record_split(
 cdef void _open_child(
     const Forest* forest, const Open* parent, const ForestNode* node, bint right, Open* child
 ) noexcept nogil:
+    """Initialise a child with the node's rows, its own random key and its bounds from monotone constraints."""
     child[0] = parent[0]
     child.node = parent.node
     child.depth = parent.depth + 1
@@ -363,7 +373,7 @@ cdef void _open_child(
         )
 
 
-cdef bint _split(
+cdef bint _split_node(
     Workspace* ws, Grown* grown, const Open* open, const uint32_t* set_words, Open* children
 ) noexcept nogil:
     """Partition the node's rows and create its children; return False if memory runs out or a reduction failed."""
@@ -395,16 +405,19 @@ cdef bint _split(
     return True
 
 
-cdef inline uint64_t* _mask(const Workspace* ws, int32_t place) noexcept nogil:
-    return ws.masks + <Py_ssize_t>place * ws.search.n_mask_words
+cdef inline uint64_t* _node_mask(const Workspace* ws, int32_t index) noexcept nogil:
+    """Return the mask of excluded features, and of features on the path, of one open node."""
+    return ws.masks + <Py_ssize_t>index * ws.search.n_mask_words
 
 
-cdef inline uint32_t* _set(const Workspace* ws, int32_t place) noexcept nogil:
-    return ws.sets + <Py_ssize_t>place * ws.search.n_set_words
+cdef inline uint32_t* _node_set(const Workspace* ws, int32_t index) noexcept nogil:
+    """Return the category set of the best split of one open node."""
+    return ws.sets + <Py_ssize_t>index * ws.search.n_set_words
 
 
-cdef inline void _push(Workspace* ws, const Open* open, const uint64_t* mask) noexcept nogil:
-    cdef uint64_t* to = _mask(ws, ws.n_open)
+cdef inline void _push_open(Workspace* ws, const Open* open, const uint64_t* mask) noexcept nogil:
+    """Append an open node and a copy of its mask; space must be reserved."""
+    cdef uint64_t* to = _node_mask(ws, ws.n_open)
     if to != mask:
         memcpy(to, mask, ws.search.n_mask_words * sizeof(uint64_t))
     ws.open[ws.n_open] = open[0]
@@ -412,9 +425,9 @@ cdef inline void _push(Workspace* ws, const Open* open, const uint64_t* mask) no
 
 
 cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
-    """Split open nodes depth-first, left child first, until the work is done.
+    """Split open nodes depth-first, left child first, until `work[0]`, which is reduced, is used up.
 
-    If `branches` is given, small nodes are added to it instead.
+    Unless `branches` is NULL, small nodes are added to it instead. Return GROWING if nodes are left.
     """
     cdef const Forest* forest = ws.search.forest
     cdef Open open
@@ -424,52 +437,52 @@ cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, 
     while ws.n_open > 0 and work[0] > 0:
         ws.n_open -= 1
         open = ws.open[ws.n_open]
-        mask = _mask(ws, ws.n_open)
+        mask = _node_mask(ws, ws.n_open)
         if branches != NULL and open.n_rows <= branch_rows(ws.search.sample.n_all):
             if not reserve_open(branches, 1):
                 return OUT_OF_MEMORY
-            _push(branches, &open, mask)
+            _push_open(branches, &open, mask)
             continue
         work[0] -= work_on(forest, open.end - open.begin)
         if not find_split(&ws.search, &open, mask):
             continue
         if binds_paths(&forest.limits):
             open.n_excluded = bind_to_path(forest, open.split.feature, mask)
-        if not (reserve_open(ws, 2) and _split(ws, grown, &open, ws.search.set_words, children)):
+        if not (reserve_open(ws, 2) and _split_node(ws, grown, &open, ws.search.set_words, children)):
             return OUT_OF_MEMORY
-        mask = _mask(ws, ws.n_open)
+        mask = _node_mask(ws, ws.n_open)
         for i in range(1, -1, -1):
             if _may_split(&ws.search, &children[i]):
-                _push(ws, &children[i], mask)
+                _push_open(ws, &children[i], mask)
     return GROWING if ws.n_open > 0 else COMPLETE
 
 
-cdef void _examine(Workspace* ws, int32_t place) noexcept nogil:
-    """Queue an open node if it has a split."""
-    cdef Open* open = &ws.open[place]
-    if find_split(&ws.search, open, _mask(ws, place)):
-        memcpy(_set(ws, place), ws.search.set_words, ws.search.n_set_words * sizeof(uint32_t))
-        push_heap(ws.heap, &ws.n_heap, open.split.gain, place)
+cdef void _queue_if_splittable(Workspace* ws, int32_t index) noexcept nogil:
+    """Find the split of an open node and, if there is one, store its category set and queue the node by gain."""
+    cdef Open* open = &ws.open[index]
+    if find_split(&ws.search, open, _node_mask(ws, index)):
+        memcpy(_node_set(ws, index), ws.search.set_words, ws.search.n_set_words * sizeof(uint32_t))
+        push_heap(ws.heap, &ws.n_heap, open.split.gain, index)
 
 
 cdef Outcome grow_best_first(Workspace* ws, Grown* grown, Py_ssize_t* work) noexcept nogil:
-    """Split the open node of the largest gain repeatedly until the work is done."""
+    """Split the open node of the largest gain repeatedly, until the limits are met or the work is done."""
     cdef const Forest* forest = ws.search.forest
     cdef Open open
     cdef Open children[2]
-    cdef int32_t i, place
+    cdef int32_t i, index
     if grown.n == 1 and ws.n_open == 1:
-        _examine(ws, 0)
+        _queue_if_splittable(ws, 0)
     while ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves and work[0] > 0:
-        place = pop_heap(ws.heap, &ws.n_heap)
-        open = ws.open[place]
+        index = pop_heap(ws.heap, &ws.n_heap)
+        open = ws.open[index]
         work[0] -= work_on(forest, open.end - open.begin)
         if binds_paths(&forest.limits):
-            open.n_excluded = bind_to_path(forest, open.split.feature, _mask(ws, place))
-        if not (reserve_open(ws, 2) and _split(ws, grown, &open, _set(ws, place), children)):
+            open.n_excluded = bind_to_path(forest, open.split.feature, _node_mask(ws, index))
+        if not (reserve_open(ws, 2) and _split_node(ws, grown, &open, _node_set(ws, index), children)):
             return OUT_OF_MEMORY
         for i in range(2):
             if _may_split(&ws.search, &children[i]):
-                _push(ws, &children[i], _mask(ws, place))
-                _examine(ws, ws.n_open - 1)
+                _push_open(ws, &children[i], _node_mask(ws, index))
+                _queue_if_splittable(ws, ws.n_open - 1)
     return GROWING if ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves else COMPLETE

@@ -17,7 +17,8 @@ cdef enum:
     MAX_COIN_TOSSES = 512               # above this, rejection sampling is faster
 
 
-cdef int64_t _toss(uint64_t seed, int64_t n) noexcept nogil:
+cdef int64_t _count_random_bits(uint64_t seed, int64_t n) noexcept nogil:
+    """Return the number of set bits among n random bits, that is, of heads in n coin tosses."""
     cdef int64_t heads = 0
     cdef uint64_t word
     for word in range(<uint64_t>(n >> 6)):
@@ -27,8 +28,8 @@ cdef int64_t _toss(uint64_t seed, int64_t n) noexcept nogil:
     return heads
 
 
-cdef inline float64_t _surplus(float64_t n) noexcept nogil:
-    """Return the remainder of Stirling's formula for log n!."""
+cdef inline float64_t _stirling_remainder(float64_t n) noexcept nogil:
+    """Return the remainder of Stirling's formula for log n!, to the term in 1 / n^3."""
     return (1.0 / 12.0 - 1.0 / (360.0 * n * n)) / n
 
 
@@ -44,13 +45,14 @@ cdef float64_t _deviance(float64_t x) noexcept nogil:
     return total
 
 
-cdef float64_t _log_chance(float64_t n, float64_t k) noexcept nogil:
+cdef float64_t _log_probability(float64_t n, float64_t k) noexcept nogil:
     """Return the log probability of k heads in n coin tosses, up to a constant that does not depend on k."""
     cdef float64_t x = (2.0 * k - n) / n
-    return -0.5 * (n * _deviance(x) + log1p(-x * x)) - _surplus(k) - _surplus(n - k)
+    return -0.5 * (n * _deviance(x) + log1p(-x * x)) - _stirling_remainder(k) - _stirling_remainder(n - k)
 
 
-cdef int64_t _reject(uint64_t seed, int64_t n_coins) noexcept nogil:
+cdef int64_t _sample_heads(uint64_t seed, int64_t n_coins) noexcept nogil:
+    """Return the number of heads in n_coins tosses by transformed rejection sampling (Hoermann 1993)."""
     cdef float64_t n = <float64_t>n_coins, middle = <float64_t>(n_coins >> 1)
     cdef float64_t sd = 0.5 * sqrt(n), b = 1.15 + 2.53 * sd, a = -0.0873 + 0.0248 * b + 0.005
     cdef float64_t centre = 0.5 * n - middle + 0.5
@@ -70,17 +72,18 @@ cdef int64_t _reject(uint64_t seed, int64_t n_coins) noexcept nogil:
         if edge >= 0.07 and v <= sure:
             break
         v = log(v * alpha / (a / (edge * edge) + b)) if v > 0 else -1e300
-        if v <= _log_chance(n, middle + step) - _log_chance(n, middle):
+        if v <= _log_probability(n, middle + step) - _log_probability(n, middle):
             break
     return (n_coins >> 1) + <int64_t>step
 
 
 cdef int64_t count_heads(uint64_t seed, int64_t n) noexcept nogil:
-    return _toss(seed, n) if n <= MAX_COIN_TOSSES else _reject(seed, n)
+    """Return a random number of heads in n tosses of a fair coin, determined by the seed."""
+    return _count_random_bits(seed, n) if n <= MAX_COIN_TOSSES else _sample_heads(seed, n)
 
 
 def heads(const uint64_t[::1] seeds, int64_t n, int64_t[::1] out):
-    """Write the number of heads in n coin tosses for each seed."""
+    """Write to `out` a random number of heads in n tosses of a fair coin for each seed."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(seeds.shape[0]):
@@ -107,7 +110,7 @@ cdef struct Part:
     Py_ssize_t last
 
 
-cdef inline Py_ssize_t _place(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+cdef inline Py_ssize_t _find_index(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
     """Return the first position from `first` to `last` whose cumulative weight exceeds this share of the total."""
     cdef float64_t wanted = share * urn.total
     cdef Py_ssize_t n = last - first, half
@@ -120,26 +123,27 @@ cdef inline Py_ssize_t _place(const Urn* urn, float64_t share, Py_ssize_t first,
     return first
 
 
-cdef inline Py_ssize_t _last_below(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t place) noexcept nogil:
-    """Return the last position, from `first` to `place`, that begins below this share of the total."""
+cdef inline Py_ssize_t _last_below(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """Return the last position, from `first` to `last`, whose interval begins below this share of the total weight."""
     cdef float64_t end = share * urn.total
     if urn.cumulated == NULL:
-        return place - 1 if <float64_t> place >= end and place > first else place
-    while place > first and urn.cumulated[place - 1] >= end:
-        place -= 1
-    return place
+        return last - 1 if <float64_t> last >= end and last > first else last
+    while last > first and urn.cumulated[last - 1] >= end:
+        last -= 1
+    return last
 
 
-cdef void _draw_each(const Urn* urn, const Part* part, uint64_t seed, int64_t n) noexcept nogil:
+cdef void _draw_one_by_one(const Urn* urn, const Part* part, uint64_t seed, int64_t n) noexcept nogil:
+    """Draw n times from a part of a stratum, one draw after another, and count each in urn.counts."""
     cdef float64_t size = 1.0 / <float64_t>(<uint64_t>1 << part.level), share
     cdef uint64_t counter
     for counter in range(<uint64_t>n):
         share = (<float64_t>part.index + random_share(seed, counter)) * size
-        urn.counts[_place(urn, share, part.first, part.last)] += 1.0
+        urn.counts[_find_index(urn, share, part.first, part.last)] += 1.0
 
 
-cdef void _draw(const Urn* urn, const Part* part, int64_t n) noexcept nogil:
-    """Draw n times from a part."""
+cdef void _draw_from_part(const Urn* urn, const Part* part, int64_t n) noexcept nogil:
+    """Draw n times from a part of a stratum, by halving it while n is large, and add to urn.counts."""
     cdef Part half
     cdef uint64_t seed
     cdef int64_t n_left
@@ -152,17 +156,17 @@ cdef void _draw(const Urn* urn, const Part* part, int64_t n) noexcept nogil:
         return
     seed = random_bits(urn.seed, (<uint64_t>1 << part.level) + part.index)
     if n <= FEW_DRAWS or part.level == MAX_LEVEL:
-        _draw_each(urn, part, seed, n)
+        _draw_one_by_one(urn, part, seed, n)
         return
     n_left = count_heads(seed, n)
     half.level, half.index = part.level + 1, 2 * part.index
     middle = <float64_t>(half.index + 1) / <float64_t>(<uint64_t>1 << half.level)
-    place = _place(urn, middle, part.first, part.last)
+    place = _find_index(urn, middle, part.first, part.last)
     half.first, half.last = part.first, _last_below(urn, middle, part.first, place)
-    _draw(urn, &half, n_left)
+    _draw_from_part(urn, &half, n_left)
     half.index += 1
     half.first, half.last = place, part.last
-    _draw(urn, &half, n - n_left)
+    _draw_from_part(urn, &half, n - n_left)
 
 
 cdef struct Samples:
@@ -174,8 +178,9 @@ cdef struct Samples:
 
 
 cdef void _fill_sample(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
+    """Draw the sample of the i-th seed, as the body of a parallel for."""
     cdef const Samples* samples = <const Samples*> job
-    (<Urns> samples.urns)._fill(
+    (<Urns> samples.urns)._fill_counts(
         samples.seeds[i], samples.drawn + i * samples.n_rows, samples.counts + i * samples.n_rows
     )
 
@@ -203,7 +208,8 @@ cdef class Urns:
     def __init__(self, order, cumulated, offsets, draws):
         self.order, self.cumulated, self.offsets, self.draws = order, cumulated, offsets, draws
 
-    cdef void _fill(self, uint64_t seed, float64_t* drawn, float64_t* counts) noexcept nogil:
+    cdef void _fill_counts(self, uint64_t seed, float64_t* drawn, float64_t* counts) noexcept nogil:
+        """Draw one sample from all strata: counts in the order of the strata to `drawn`, and by row to `counts`."""
         cdef Py_ssize_t s, i, first, n
         cdef Urn urn
         cdef Part whole
@@ -216,12 +222,12 @@ cdef class Urns:
                 urn.cumulated, urn.total = &self.cumulated[first], self.cumulated[first + n - 1]
             whole.level = whole.index = whole.first = 0
             whole.last = n - 1
-            _draw(&urn, &whole, self.draws[s + 1] - self.draws[s])
+            _draw_from_part(&urn, &whole, self.draws[s + 1] - self.draws[s])
         for i in range(self.order.shape[0]):
             counts[self.order[i]] = drawn[i]
 
     def fill(self, const uint64_t[::1] seeds, float64_t[:, ::1] drawn, float64_t[:, ::1] counts, int n_threads):
-        """Write to `counts`, one row per seed, how often each row is drawn; `drawn` is a zeroed workspace."""
+        """Write how often each row is drawn for each seed, shape (n_seeds, n_rows); `drawn` is a zeroed workspace."""
         cdef Samples samples
         if counts.shape[0] == 0 or counts.shape[1] == 0:
             return
@@ -242,7 +248,8 @@ cdef struct Hashing:
     uint64_t* out
 
 
-cdef void _hash_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+cdef void _hash_tile_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil:
+    """Write the hashes of one tile of TILE_ROWS rows, as the body of a parallel for."""
     cdef Hashing hashing = (<const Hashing*> job)[0]    # a local copy, which the stores below cannot alias
     cdef Py_ssize_t i, f, first = tile * TILE_ROWS, n = min(<Py_ssize_t> TILE_ROWS, hashing.n_rows - first)
     cdef uint64_t* out = hashing.out + first
@@ -257,10 +264,10 @@ cdef void _hash_piece(void* job, Py_ssize_t tile, int32_t thread) noexcept nogil
 
 
 def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
-    """Write a hash of each row's values; float32 rows hash like the equal float64 rows."""
+    """Write a hash of each row's values to `out`; float32 rows hash like the equal float64 rows."""
     cdef Hashing job = Hashing(values_of(X), X.shape[0], X.shape[1], &out[0])
     with nogil:
-        parallel_for_until_interrupted(_hash_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
+        parallel_for_until_interrupted(_hash_tile_piece, &job, (job.n_rows + TILE_ROWS - 1) // TILE_ROWS, n_threads)
 
 
 # Sparse rows ----------------------------------------------------------------------------------------------------------

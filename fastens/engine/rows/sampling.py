@@ -115,12 +115,13 @@ def stream_seeds(seed: int, first: int, last: int, purpose: int = 0) -> NDArray[
     return mixed(mixed(key) + (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
 
 
-def _cumulated(weight: Array) -> Array:
+def _cumulate(weight: Array) -> Array:
     """Return cumulative weights, scaled by a power of two so that sums neither overflow nor become subnormal."""
     return np.cumsum(np.ldexp(weight, -np.frexp(weight.max())[1]))
 
 
 def _is_cumulated(array: np.ndarray, offsets: NDArray[np.int64]) -> bool:
+    """Return True if `array` holds finite cumulative weights of each stratum, each of positive total."""
     if array.dtype != np.float64 or array.shape != (offsets[-1],) or not np.isfinite(array).all():
         return False
     return all(part[0] >= 0 and part[-1] > 0 and (np.diff(part) >= 0).all() for part in np.split(array, offsets[1:-1]))
@@ -223,7 +224,7 @@ class Bootstrap:
         offsets = np.append(0, np.cumsum(sizes))
         cumulated = None
         if weight is not None:
-            cumulated = np.concatenate([_cumulated(part) for part in np.split(weight[order], offsets[1:-1])])
+            cumulated = np.concatenate([_cumulate(part) for part in np.split(weight[order], offsets[1:-1])])
         return cls(order.astype(np.uint32), cumulated, offsets, np.append(0, np.cumsum(n_draws, dtype=np.int64)))
 
     def is_order_of(self, hashes: NDArray[np.uint64]) -> bool:
@@ -239,7 +240,7 @@ class Bootstrap:
         return counts
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as plain arrays whose names have a prefix."""
+        """Return the state as plain arrays by name, for `from_arrays`; the names have a prefix."""
         names = ("order", "cumulated", "offsets", "draws")
         return {PREFIX + name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
@@ -364,13 +365,14 @@ class Subsample:
         return int(self.of_rows.sum())
 
     def draw(self, random: np.random.Generator) -> NDArray[np.int64]:
-        """Return the number of drawn copies of each row."""
+        """Return the number of drawn copies of each row, int64 of shape (n_rows,)."""
         total, upto, drawn = self.total, np.cumsum(self.of_rows), np.empty(len(self.order), np.int64)
         if total <= MAX_DRAWN_ONE_BY_ONE:
             chosen = random.choice(total, self.n_drawn, replace=False)
             drawn[self.order] = np.bincount(np.searchsorted(upto, chosen, "right"), minlength=len(upto))
         else:
-            drawn[self.order] = self._spread(self._of_contents(upto[self.is_last], self.n_drawn, random), upto)
+            of_contents = self._draw_distinct(upto[self.is_last], self.n_drawn, random)
+            drawn[self.order] = self._spread_copies(of_contents, upto)
         return drawn
 
     def counts(self, seeds: NDArray[np.uint64], n_threads: int = 1) -> Array:
@@ -378,7 +380,7 @@ class Subsample:
         return np.array([self.draw(random_stream(seed, 0)) for seed in seeds.tolist()], dtype=np.float64)
 
     @staticmethod
-    def _of_contents(upto: NDArray[np.int64], n_drawn: int, random: np.random.Generator) -> list[int]:
+    def _draw_distinct(upto: NDArray[np.int64], n_drawn: int, random: np.random.Generator) -> list[int]:
         """Return the number of drawn copies of each distinct row, given cumulative counts of copies.
 
         The numbers are hypergeometric draws. For more than 10^9 copies, binomial draws replace them because they hardly
@@ -397,8 +399,8 @@ class Subsample:
             left, before = left - count, end
         return drawn
 
-    def _spread(self, of_contents: list[int], upto: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Distribute the drawn copies of each distinct row over its rows in order."""
+    def _spread_copies(self, of_contents: list[int], upto: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of drawn copies of each row: a distinct row's copies go to its rows in order."""
         content = np.append(0, np.cumsum(self.is_last)[:-1])
         first = np.append(0, upto[self.is_last])[content]
         return np.clip(np.asarray(of_contents)[content] - (upto - self.of_rows - first), 0, self.of_rows)

@@ -76,7 +76,7 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef inline CodeColumn column_of(
-    Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t place
+    Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t slot
 ) noexcept nogil:
     """Return where to read the codes of a feature.
 
@@ -88,7 +88,7 @@ cdef inline CodeColumn column_of(
     cdef const ForestTable* table = &search.forest.table
     cdef Py_ssize_t size = table.code_size, shared = 1 if table.record_stride * size > CACHE_LINE else FEATURES_AT_ONCE
     if table.stored.rows != NULL:
-        return spread_column(search, feature, rows, n_rows, place)
+        return spread_column(search, feature, rows, n_rows, slot)
     if n_rows * CACHE_LINE > table.n_rows * size * shared or (table.pages != NULL and n_rows > FEW_PAGES):
         column.codes = table.columns + feature * table.n_rows * size
         column.stride = 1
@@ -101,10 +101,10 @@ cdef inline CodeColumn column_of(
 
 
 cdef CodeColumn spread_column(
-    Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t place
+    Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t slot
 ) noexcept nogil
-cdef void note_present(Search* search) noexcept nogil
-cdef void forget_places(Search* search) noexcept nogil
+cdef void mark_present_features(Search* search) noexcept nogil
+cdef void reset_row_positions(Search* search) noexcept nogil
 
 
 cdef inline void add_row(const Search* search, const Entry* entry, uint64_t* words) noexcept nogil:
@@ -126,7 +126,7 @@ cdef inline void add_row(const Search* search, const Entry* entry, uint64_t* wor
 
 
 cdef void count_features(Search* search, const int32_t* features, int32_t n) noexcept nogil
-cdef void collect_groups(Search* search, int32_t place) noexcept nogil
+cdef void collect_groups(Search* search, int32_t slot) noexcept nogil
 
 
 cdef enum:

@@ -19,7 +19,7 @@ from fastens.engine.splits.scan cimport ScanNode, leave_out_light, place_of, spl
 
 
 cdef int64_t words_weight(const Search* search, const uint64_t* words) noexcept nogil:
-    """Return the total weight of the rows summed in the words."""
+    """Return the total weight, in fixed-point units, of the rows summed in a cell's words."""
     cdef const Forest* forest = search.forest
     cdef const Layout* layout = &search.sample.layout
     cdef int64_t weight = 0
@@ -34,6 +34,7 @@ cdef int64_t words_weight(const Search* search, const uint64_t* words) noexcept 
 
 
 cdef int64_t words_count(const Search* search, const uint64_t* words) noexcept nogil:
+    """Return the number of rows summed in a cell's words; it is 0 if the layout does not keep counts."""
     cdef const Forest* forest = search.forest
     cdef uint64_t count_mask = search.sample.layout.count_mask
     cdef int64_t count = 0
@@ -47,8 +48,8 @@ cdef int64_t words_count(const Search* search, const uint64_t* words) noexcept n
     return count
 
 
-cdef int32_t _stats(const Search* search, const uint64_t* words) noexcept nogil:
-    """Write the sums that are scored; return their number."""
+cdef int32_t _write_stats(const Search* search, const uint64_t* words) noexcept nogil:
+    """Write the sums that the criterion scores, read from a cell's words, to search.stats; return their number."""
     cdef const Forest* forest = search.forest
     cdef const Layout* layout = &search.sample.layout
     cdef float64_t* stats = search.stats
@@ -65,7 +66,7 @@ cdef int32_t _stats(const Search* search, const uint64_t* words) noexcept nogil:
 
 
 cdef float64_t _class_score(const Layout* layout, const uint64_t* words, Py_ssize_t n_classes) noexcept nogil:
-    """Return the sum of the squared class weights, divided by their sum."""
+    """Return sum(w_k^2) / sum(w_k) over the class weights w_k, each of which has its own word."""
     cdef Py_ssize_t k
     cdef float64_t of_class, squares = 0.0, weight = 0.0
     for k in range(n_classes):
@@ -80,7 +81,7 @@ cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept
     cdef int32_t n
     if has_class_words(search):
         return _class_score(&search.sample.layout, words, search.forest.targets.n_stats)
-    n = _stats(search, words)
+    n = _write_stats(search, words)
     return score_of_sums(search.forest.rules.criterion, search.stats, n, <float64_t>words_weight(search, words))
 
 
@@ -97,6 +98,7 @@ cdef float64_t words_value(const Search* search, const uint64_t* words) noexcept
 
 
 cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noexcept nogil:
+    """Return True if the children's values satisfy the feature's monotone constraint and the node's bounds."""
     return (
         (left - right) * search.forest.limits.monotone[search.feature] <= 0
         and min(left, right) >= search.lower
@@ -105,7 +107,7 @@ cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noe
 
 
 cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil:
-    """Return True if packed sums belong to rows of a single class."""
+    """Return True for classification if the rows of these packed sums all belong to one class."""
     cdef const Layout* layout = &search.sample.layout
     cdef uint64_t second = total >> layout.number_shift
     return search.forest.targets.classes != NULL and layout.packed and (
@@ -130,19 +132,19 @@ cdef enum:
 
 
 cdef CodeColumn spread_column(
-    Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t place
+    Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t slot
 ) noexcept nogil:
-    """Spread the codes of these rows of a sparse table to one of the buffers."""
+    """Write these rows' codes of a sparse feature to one of the buffers, by row index; return the column to read."""
     cdef const ForestTable* table = &search.forest.table
-    cdef void* codes = search.spread + place * table.n_rows * table.code_size
+    cdef void* codes = search.spread + slot * table.n_rows * table.code_size
     if table.code_size == 1:
-        _spread(table, feature, rows, n_rows, <uint8_t*>codes)
+        _scatter_codes(table, feature, rows, n_rows, <uint8_t*>codes)
     else:
-        _spread(table, feature, rows, n_rows, <uint16_t*>codes)
+        _scatter_codes(table, feature, rows, n_rows, <uint16_t*>codes)
     return CodeColumn(codes, 1)
 
 
-cdef inline void _spread(
+cdef inline void _scatter_codes(
     const ForestTable* table, int32_t feature, const Entry* rows, Py_ssize_t n_rows, code_t* out
 ) noexcept nogil:
     """Write the code of each of these ascending rows at the row's index; other entries are undefined."""
@@ -165,8 +167,8 @@ cdef inline void _spread(
             out[rows[i].row] = codes[place]
 
 
-cdef void note_present(Search* search) noexcept nogil:
-    """Find the features on which some row of the node is non-zero, and record the position of each row."""
+cdef void mark_present_features(Search* search) noexcept nogil:
+    """Mark the features that are non-zero in some row of the node, and record the position of each row."""
     cdef const ForestTable* table = &search.forest.table
     cdef const int64_t* of_row
     cdef Py_ssize_t i, k
@@ -178,25 +180,26 @@ cdef void note_present(Search* search) noexcept nogil:
             add_feature(search.present, table.stored.features[k])
 
 
-cdef void forget_places(Search* search) noexcept nogil:
-    """Reset the positions of the node's rows."""
+cdef void reset_row_positions(Search* search) noexcept nogil:
+    """Reset the positions of the node's rows that `mark_present_features` recorded."""
     cdef Py_ssize_t i
     for i in range(search.n_rows):
         search.places[search.rows[i].row] = 0
 
 
 cdef void count_stored(Search* search, int32_t feature, const Cells* to, bint marked) noexcept nogil:
-    """Count the node's rows on a sparse feature, one word per row; zeros get the total minus the other codes."""
+    """Add each row's word to its cell of a sparse feature, zeros as total minus others; mark codes if `marked`."""
     cdef const ForestTable* table = &search.forest.table
     if table.code_size == 1:
-        _count(search, feature, to, marked, table.stored.codes)
+        _count_stored_codes(search, feature, to, marked, table.stored.codes)
     else:
-        _count(search, feature, to, marked, <const uint16_t*>table.stored.codes)
+        _count_stored_codes(search, feature, to, marked, <const uint16_t*>table.stored.codes)
 
 
-cdef inline void _count(
+cdef inline void _count_stored_codes(
     Search* search, int32_t feature, const Cells* to, bint marked, const code_t* codes
 ) noexcept nogil:
+    """Implement `count_stored` for codes of one type."""
     cdef const ForestTable* table = &search.forest.table
     cdef int64_t first = table.stored.first[feature]
     cdef Py_ssize_t i, k, place = 0, n_found = 0, n_stored = table.stored.first[feature + 1] - first
@@ -214,7 +217,7 @@ cdef inline void _count(
         for i in range(n_stored):
             place = search.places[stored_rows[i]]
             if place > 0:
-                _move(to, &search.rows[place - 1], codes[i], zero, n_words, marked)
+                _move_row(to, &search.rows[place - 1], codes[i], zero, n_words, marked)
                 n_found += 1
     else:
         for i in range(search.n_rows):
@@ -222,13 +225,13 @@ cdef inline void _count(
             if place == n_stored:
                 break
             if <uint32_t>stored_rows[place] == search.rows[i].row:
-                _move(to, &search.rows[i], codes[place], zero, n_words, marked)
+                _move_row(to, &search.rows[i], codes[place], zero, n_words, marked)
                 n_found += 1
     if marked and n_found < search.n_rows:
-        _mark(to, zero)
+        _mark_code(to, zero)
 
 
-cdef inline void _move(
+cdef inline void _move_row(
     const Cells* to, const Entry* entry, uint32_t code, uint32_t zero, Py_ssize_t n_words, bint marked
 ) noexcept nogil:
     """Move a row's word from the cell of zeros to the cell of its code."""
@@ -236,10 +239,11 @@ cdef inline void _move(
     to.cells[code * n_words + offset] += entry.word
     to.cells[zero * n_words + offset] -= entry.word
     if marked:
-        _mark(to, code)
+        _mark_code(to, code)
 
 
-cdef inline void _mark(const Cells* to, uint32_t code) noexcept nogil:
+cdef inline void _mark_code(const Cells* to, uint32_t code) noexcept nogil:
+    """Mark a code as present in the bitmap of codes and in the summary of the bitmap."""
     to.marks[code >> 6] |= <uint64_t>1 << (code & 63)
     to.summary[code >> 12] |= <uint64_t>1 << ((code >> 6) & 63)
 
@@ -258,11 +262,11 @@ cdef enum:
 
 
 cdef bint _adds_one_word(const Search* search) noexcept nogil:
-    """Return True if each row adds a single word."""
+    """Return True if each row adds a single word to a cell, rather than one word per target."""
     return search.sample.layout.packed or is_one_class_target(search.forest)
 
 
-cdef bint _is_marked(const Search* search) noexcept nogil:
+cdef bint _marks_codes(const Search* search) noexcept nogil:
     """Return True if codes are marked when counted, which pays off if reading all codes costs more."""
     if search.sample.ranks != NULL:
         return False
@@ -270,30 +274,30 @@ cdef bint _is_marked(const Search* search) noexcept nogil:
 
 
 cdef void count_features(Search* search, const int32_t* features, int32_t n) noexcept nogil:
-    """Count the node's rows on up to FEATURES_AT_ONCE features."""
+    """Add the words of the node's rows to the cells of their codes, for up to FEATURES_AT_ONCE features."""
     cdef CodeColumn columns[FEATURES_AT_ONCE]
     cdef int32_t j
     if search.forest.table.stored.rows != NULL and _adds_one_word(search):
         for j in range(n):
-            count_stored(search, features[j], &search.cells[j], _is_marked(search))
+            count_stored(search, features[j], &search.cells[j], _marks_codes(search))
         return
     for j in range(n):
         columns[j] = column_of(search, features[j], search.rows, search.n_rows, j)
     if _adds_one_word(search):
         count_entries(
             search.forest.table.code_size, columns, search.cells, search.rows, search.n_rows,
-            search.sample.layout.n_words, n, _is_marked(search),
+            search.sample.layout.n_words, n, _marks_codes(search),
         )
         return
     for j in range(n):
-        _count_many(search, &search.cells[j], &columns[j])
+        _count_several_words(search, &search.cells[j], &columns[j])
 
 
-cdef void _count_many(const Search* search, const Cells* to, const CodeColumn* column) noexcept nogil:
-    """Count rows that add several words each."""
+cdef void _count_several_words(const Search* search, const Cells* to, const CodeColumn* column) noexcept nogil:
+    """Add rows of several words each to the cells of their codes, and mark the codes if that pays off."""
     cdef Py_ssize_t i, n_words = search.sample.layout.n_words
     cdef uint32_t code
-    cdef bint marked = _is_marked(search)
+    cdef bint marked = _marks_codes(search)
     for i in range(search.n_rows):
         code = code_at(search.forest.table.code_size, column, search.rows[i].row)
         add_row(search, &search.rows[i], to.cells + code * n_words)
@@ -303,11 +307,11 @@ cdef void _count_many(const Search* search, const Cells* to, const CodeColumn* c
         to.summary[code >> 12] |= <uint64_t>1 << ((code >> 6) & 63)
 
 
-cdef void collect_groups(Search* search, int32_t place) noexcept nogil:
-    """Collect the counts of one buffer: the codes in order, and their words."""
-    cdef const Cells* cells = &search.cells[place]
+cdef void collect_groups(Search* search, int32_t slot) noexcept nogil:
+    """Move the cells in one buffer to search.codes (codes that occur, in order) and search.found (their words)."""
+    cdef const Cells* cells = &search.cells[slot]
     cdef int32_t n_words = search.sample.layout.n_words, n_codes = search.forest.table.n_codes[search.feature]
-    if _is_marked(search):
+    if _marks_codes(search):
         search.n_groups = collect_marked(
             cells, search.forest.table.code_size, n_words, search.codes, search.found
         )
@@ -319,9 +323,9 @@ cdef void collect_groups(Search* search, int32_t place) noexcept nogil:
 
 
 cdef void _order_categories(Search* search) noexcept nogil:
-    """Order categories by their mean.
+    """Sort search.codes and search.found by the means of the categories.
 
-    With several sums, categories are ordered along the axis on which their means differ most (Coppersmith, Hong &
+    With several sums, they are ordered along the axis on which their means differ most (Coppersmith, Hong &
     Hosking 1999).
     """
     cdef int32_t j, k, n = search.n_groups, n_words = search.sample.layout.n_words
@@ -339,10 +343,11 @@ cdef void _order_categories(Search* search) noexcept nogil:
         for k in range(n_sums):
             search.gains[j] += search.axis[k] * _mean(search, words, weight, k)
     sort_by_key(search.gains, search.order, n)
-    _permute(search, n, n_words)
+    _permute_groups(search, n, n_words)
 
 
 cdef inline float64_t _mean(const Search* search, const uint64_t* words, float64_t weight, int32_t k) noexcept nogil:
+    """Return the k-th sum in a cell's words divided by `weight`, which is a class share or a mean."""
     if search.sample.layout.packed:
         return <float64_t>(words[0] >> search.sample.layout.number_shift) / weight
     if search.forest.targets.classes == NULL:
@@ -351,7 +356,7 @@ cdef inline float64_t _mean(const Search* search, const uint64_t* words, float64
 
 
 cdef void _find_axis(Search* search, int32_t n, int32_t n_sums) noexcept nogil:
-    """Find the first principal axis of the weighted category means around the node's mean, by power iteration."""
+    """Write the principal axis of the weighted category means around the node's mean, by power iteration."""
     cdef int32_t _step, j, k, n_words = search.sample.layout.n_words
     cdef float64_t dot, length, of_node
     cdef float64_t* axis = search.axis
@@ -386,8 +391,8 @@ cdef void _find_axis(Search* search, int32_t n, int32_t n_sums) noexcept nogil:
             axis[k] = next_[k] / sqrt(length)
 
 
-cdef void _permute(Search* search, int32_t n, int32_t n_words) noexcept nogil:
-    """Permute codes and words to the order of search.order."""
+cdef void _permute_groups(Search* search, int32_t n, int32_t n_words) noexcept nogil:
+    """Permute the first n codes and their words to the order of the indices in search.order."""
     cdef int32_t j, k
     cdef uint64_t* copy = search.found + <Py_ssize_t>n * n_words
     for j in range(n):
@@ -410,7 +415,7 @@ cdef struct Side:
 
 
 cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Side* from_, Side* to) noexcept nogil:
-    """Move rows of one class from one side to the other."""
+    """Move the rows of class k that are summed in a word from one side to the other."""
     cdef int64_t weight = word_weight(layout, word), count = word & layout.count_mask
     if from_.logs == NULL:
         from_.sum -= weight * (2 * <int64_t>from_.weights[k] - weight)
@@ -426,23 +431,23 @@ cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Sid
     to.count += count
 
 
-cdef inline void _move_side(
+cdef inline void _move_group(
     const Layout* layout, const uint64_t* cell, int32_t n_classes, Side* from_, Side* to
 ) noexcept nogil:
-    """Move a group's rows from one side to the other."""
+    """Move a group's rows, given as one word per class, from one side to the other."""
     cdef int32_t k
     for k in range(n_classes):
         if cell[k] != 0:
             _move_class(layout, cell[k], k, from_, to)
 
 
-cdef inline int64_t _of_class(const Side* side, int32_t k) noexcept nogil:
-    """Return the contribution of a class to the sum."""
+cdef inline int64_t _class_term(const Side* side, int32_t k) noexcept nogil:
+    """Return the term of class k in side.sum: its squared weight w, or w log2 w for entropy."""
     return <int64_t>(side.weights[k] * side.weights[k]) if side.logs == NULL else side.logs[side.weights[k]]
 
 
-cdef inline float64_t _score(const Side* left, const Side* right) noexcept nogil:
-    """Return the total score of both sides."""
+cdef inline float64_t _score_sides(const Side* left, const Side* right) noexcept nogil:
+    """Return the score of a split over both sides, which is higher for purer sides."""
     cdef int64_t entropy
     if left.logs == NULL:
         return <float64_t>left.sum / <float64_t>left.weight + <float64_t>right.sum / <float64_t>right.weight
@@ -450,7 +455,7 @@ cdef inline float64_t _score(const Side* left, const Side* right) noexcept nogil
     return sum_of_logs(entropy)
 
 
-cdef void _start(Search* search, Side* left, Side* right) noexcept nogil:
+cdef void _start_sides(Search* search, Side* left, Side* right) noexcept nogil:
     """Initialise both sides, with all rows on the right."""
     cdef int32_t k, n_classes = search.forest.targets.n_stats
     left.logs = right.logs = search.forest.rules.logs
@@ -460,43 +465,44 @@ cdef void _start(Search* search, Side* left, Side* right) noexcept nogil:
     for k in range(n_classes):
         left.weights[k] = 0
         right.weights[k] = <uint64_t>word_weight(&search.sample.layout, search.total[k])
-        right.sum += _of_class(right, k)
+        right.sum += _class_term(right, k)
 
 
 cdef inline bint _is_allowed_side(const Search* search, const Side* side) noexcept nogil:
+    """Return True if a side has the minimum weight and number of rows of a leaf."""
     return side.weight >= search.sample.min_weight and (
         search.sample.layout.count_mask == 0 or side.count >= search.forest.limits.min_samples_leaf
     )
 
 
-cdef inline void _consider(
+cdef inline void _keep_if_better(
     Search* search, const Side* left, const Side* right, int32_t position, bint missing_left
 ) noexcept nogil:
-    """Keep a split if it is allowed and better than the best so far."""
+    """Make this split the best one if both sides are allowed and its gain exceeds the best gain so far."""
     cdef float64_t gain
     if not (_is_allowed_side(search, left) and _is_allowed_side(search, right)):
         return
-    gain = _score(left, right) - search.score
+    gain = _score_sides(left, right) - search.score
     if gain > search.best.gain:
         keep_split(search, gain, position, missing_left)
         search.best.left_weight = left.weight
 
 
 cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate the splits with groups first .. k on the left, for k = first .. last."""
+    """Evaluate the splits with groups first .. k, and group 0 if missing_left, on the left, for k = first .. last."""
     cdef const Layout* layout = &search.sample.layout
     cdef Side left, right
     cdef int32_t j, n_classes = search.forest.targets.n_stats
-    _start(search, &left, &right)
+    _start_sides(search, &left, &right)
     if missing_left:
-        _move_side(layout, search.found, n_classes, &right, &left)
+        _move_group(layout, search.found, n_classes, &right, &left)
     for j in range(first, last + 1):
-        _move_side(layout, search.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
-        _consider(search, &left, &right, j, missing_left)
+        _move_group(layout, search.found + <Py_ssize_t>j * n_classes, n_classes, &right, &left)
+        _keep_if_better(search, &left, &right, j, missing_left)
 
 
 cdef inline void _sort_rows(const Search* search, uint32_t* keys) noexcept nogil:
-    """Sort the codes and positions of a few rows."""
+    """Write code << 8 | position for each of the node's few rows to `keys`, in ascending order."""
     cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
     cdef int32_t i, j
     cdef uint32_t key
@@ -515,7 +521,7 @@ cdef inline void _scan_sorted(Search* search, const uint32_t* keys, bint missing
     cdef int32_t i, group = 0, n = <int32_t>search.n_rows
     cdef bint stays = keys[0] >> 8 == 0 and not missing_left
     cdef const Entry* row
-    _start(search, &left, &right)
+    _start_sides(search, &left, &right)
     for i in range(n):
         if not (stays and group == 0):
             row = &search.rows[keys[i] & 255]
@@ -524,7 +530,7 @@ cdef inline void _scan_sorted(Search* search, const uint32_t* keys, bint missing
             continue
         # Skip splits with all rows on one side, and splits of only the missing rows, which the other direction covers.
         if right.weight > 0 and not (keys[0] >> 8 == 0 and group == 0):
-            _consider(search, &left, &right, group, missing_left)
+            _keep_if_better(search, &left, &right, group, missing_left)
         group += 1
 
 
@@ -544,8 +550,8 @@ cdef void search_few(Search* search) noexcept nogil:
             _scan_sorted(search, keys, True)
 
 
-cdef bint _is_allowed(const Search* search) noexcept nogil:
-    """Return True if the split with search.left on the left is allowed; the right side's words follow the left ones."""
+cdef bint _is_allowed_split(const Search* search) noexcept nogil:
+    """Return True if both sides, search.left and the words after it, meet the limits and monotone constraints."""
     cdef const Forest* forest = search.forest
     cdef int64_t count, weight
     if search.sample.layout.count_mask != 0:
@@ -562,14 +568,14 @@ cdef bint _is_allowed(const Search* search) noexcept nogil:
 
 
 cdef void consider_left(Search* search, int32_t position, bint missing_left) noexcept nogil:
-    """Keep the split with search.left on the left if it is allowed and better than the best so far."""
+    """Make the split with search.left on the left the best one if it is allowed and its gain is higher."""
     cdef const Layout* layout = &search.sample.layout
     cdef const uint64_t* left = search.left
     cdef int32_t k, n_words = layout.n_words
     cdef float64_t gain
     for k in range(n_words):
         search.left[n_words + k] = search.total[k] - left[k]
-    if not _is_allowed(search):
+    if not _is_allowed_split(search):
         return
     if is_packed_squares(search.forest, layout):
         gain = gain_of_squares(
@@ -589,8 +595,8 @@ cdef void consider_left(Search* search, int32_t position, bint missing_left) noe
         search.best.right_value = words_value(search, left + n_words)
 
 
-cdef void _scan_fast(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate squares of one number, many splits at a time: the gain is W (s_l - s w_l / W)^2 / (w_l w_r)."""
+cdef void _scan_squares(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
+    """Evaluate splits first .. last by squares of one number: the gain is W (s_l - s w_l / W)^2 / (w_l w_r)."""
     cdef const Layout* layout = &search.sample.layout
     cdef int64_t min_rows = search.forest.limits.min_samples_leaf, min_weight = search.sample.min_weight
     cdef ScanNode scan
@@ -620,7 +626,7 @@ cdef void _scan_fast(Search* search, int32_t first, int32_t last, bint missing_l
 
 
 cdef void _scan_two_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate the entropy of two classes, from a table of logarithms."""
+    """Evaluate splits first .. last by the entropy of two classes, from a table of logarithms."""
     cdef const Layout* layout = &search.sample.layout
     cdef const int64_t* logs = search.forest.rules.logs
     cdef uint64_t* left = search.left
@@ -636,13 +642,13 @@ cdef void _scan_two_classes(Search* search, int32_t first, int32_t last, bint mi
         entropy = logs[second] + logs[weight - second] - logs[weight]
         entropy += logs[rest_second] + logs[rest_weight - rest_second] - logs[rest_weight]
         gain = sum_of_logs(entropy) - search.score
-        if gain > search.best.gain and _is_allowed(search):
+        if gain > search.best.gain and _is_allowed_split(search):
             keep_split(search, gain, j, missing_left)
             search.best.left_weight, search.best.left_word = weight, left[0]
 
 
 cdef void _scan_any(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate any criterion with any number of sums, one split after another."""
+    """Evaluate splits first .. last by any criterion with any number of sums, one split after another."""
     cdef int32_t j, k, n_words = search.sample.layout.n_words
     cdef const uint64_t* cell
     for k in range(n_words):
@@ -654,14 +660,14 @@ cdef void _scan_any(Search* search, int32_t first, int32_t last, bint missing_le
         consider_left(search, j, missing_left)
 
 
-cdef void _scan(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate the splits with groups first .. k on the left, for k = first .. last."""
+cdef void _scan_groups(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
+    """Evaluate the splits with groups first .. k, and group 0 if missing_left, on the left, for k = first .. last."""
     cdef Scan scan
     if first > last:
         return
     scan = scan_of(search)
     if scan == SEVERAL_AT_ONCE:
-        _scan_fast(search, first, last, missing_left)
+        _scan_squares(search, first, last, missing_left)
     elif scan == BY_LOGARITHMS:
         _scan_two_classes(search, first, last, missing_left)
     elif scan == BY_CLASS:
@@ -691,33 +697,33 @@ cdef int32_t random_candidate(Search* search, bint* missing_left) noexcept nogil
 
 
 cdef void _search_random(Search* search) noexcept nogil:
-    """Evaluate a single split, after merging its groups."""
+    """Evaluate one random split of the groups, after merging the groups on its left."""
     cdef bint missing_left
     cdef int32_t j, k, n_words = search.sample.layout.n_words, last = random_candidate(search, &missing_left)
     cdef uint64_t* into = search.found + <Py_ssize_t>last * n_words
     for j in range(search.codes[0] == 0 and not search.is_set, last):
         for k in range(n_words):
             into[k] += search.found[<Py_ssize_t>j * n_words + k]
-    _scan(search, last, last, missing_left)
+    _scan_groups(search, last, last, missing_left)
 
 
 cdef void search_groups(Search* search) noexcept nogil:
-    """Evaluate every threshold, with missing rows on the right and on the left; for ordered categories, every cut."""
+    """Evaluate every cut between the groups, with missing values on the right and on the left, or one random cut."""
     cdef bint has_missing = search.codes[0] == 0 and not search.is_set
     if search.forest.rules.random_thresholds:
         _search_random(search)
         return
-    _scan(search, has_missing, search.n_groups - 2 + has_missing, False)
+    _scan_groups(search, has_missing, search.n_groups - 2 + has_missing, False)
     if has_missing:
-        _scan(search, 1, search.n_groups - 2, True)
+        _scan_groups(search, 1, search.n_groups - 2, True)
 
 
 cdef void finish_split(Search* search) noexcept nogil:
-    """Record which codes go left, if the best split so far is on this feature."""
+    """Write the last code or the category set of the left side, and the side of missing values, to search.best."""
     cdef FoundSplit* best = &search.best
     best.is_set, best.n_groups = search.is_set, search.n_groups
     if search.is_set:
-        _write_set(search)
+        _write_category_set(search)
         return
     # The threshold is centred between the codes on its two sides. If no row of the node has a missing value, missing
     # values in prediction go to the side with the larger weight.
@@ -732,7 +738,7 @@ cdef void finish_split(Search* search) noexcept nogil:
         best.missing_left = 2 * best.left_weight > search.weight
 
 
-cdef void _write_set(Search* search) noexcept nogil:
+cdef void _write_category_set(Search* search) noexcept nogil:
     """Write the bits of the codes that go left; other codes go to the side with the larger weight."""
     cdef int32_t k, n_codes = search.forest.table.n_codes[search.feature]
     set_fill(search.set_words, n_codes, 2 * search.best.left_weight > search.weight)

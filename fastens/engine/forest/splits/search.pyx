@@ -3,8 +3,8 @@
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 from fastens.engine.forest.splits.scan cimport (
-    add_row, code_at, collect_groups, column_of, consider_left, count_features, finish_split, forget_places,
-    has_few, is_monotone, is_one_class_target, is_pure_word, note_present, random_candidate, search_few,
+    add_row, code_at, collect_groups, column_of, consider_left, count_features, finish_split, reset_row_positions,
+    has_few, is_monotone, is_one_class_target, is_pure_word, mark_present_features, random_candidate, search_few,
     search_groups, uses_medians, word_weight, words_score, words_weight
 )
 from fastens.engine.forest.splits.structs cimport (
@@ -21,28 +21,30 @@ from fastens.engine.forest.splits.draw cimport Draw, draw_features, draw_weighte
 from fastens.engine.paths cimport add_feature, has_feature
 
 
-cdef int _compare(const void* a, const void* b) noexcept nogil:
+cdef int _compare_keys(const void* a, const void* b) noexcept nogil:
+    """Return the sign of the difference of two uint64 keys, for qsort."""
     cdef uint64_t left = (<const uint64_t*>a)[0], right = (<const uint64_t*>b)[0]
     return (left > right) - (left < right)
 
 
-cdef inline int64_t _weight(const Search* search, const Entry* row) noexcept nogil:
+cdef inline int64_t _row_weight(const Search* search, const Entry* row) noexcept nogil:
+    """Return the fixed-point weight of a row's entry."""
     return word_weight(&search.sample.layout, row.word)
 
 
-cdef inline Py_ssize_t _number_of(const Search* search, uint64_t key, int32_t target) noexcept nogil:
-    """Return the index of a row's number; the lower half of its key is its position in the node."""
+cdef inline Py_ssize_t _number_index(const Search* search, uint64_t key, int32_t target) noexcept nogil:
+    """Return the index of a row's number in (n_rows, n_targets) order; the key's lower half is its position."""
     return <Py_ssize_t>search.rows[<uint32_t>key].row * search.forest.targets.n_targets + target
 
 
 cdef void _rank_rows(Search* search, int32_t target) noexcept nogil:
-    """Sort the keys by the rows' numbers."""
+    """Write the keys (rank << 32 | position in the node) of the node's rows in ascending order of a target."""
     cdef const int32_t* ranks = search.forest.targets.ranks + target * search.forest.table.n_rows
     cdef uint64_t* keys = search.medians.keys
     cdef Py_ssize_t i
     for i in range(search.n_rows):
         keys[i] = <uint64_t>ranks[search.rows[i].row] << 32 | <uint64_t>i
-    qsort(keys, search.n_rows, sizeof(uint64_t), _compare)
+    qsort(keys, search.n_rows, sizeof(uint64_t), _compare_keys)
 
 
 cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil:
@@ -53,20 +55,20 @@ cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil:
     cdef Py_ssize_t i
     cdef int64_t total = 0, below
     for i in range(search.n_rows):
-        total += _weight(search, &search.rows[i])
+        total += _row_weight(search, &search.rows[i])
     for t in range(search.forest.targets.n_targets):
         _rank_rows(search, t)
         i, below = -1, 0
         while 2 * below < total:
             i += 1
-            below += _weight(search, &search.rows[<uint32_t>keys[i]])
-        medians[t] = numbers[_number_of(search, keys[i], t)]
+            below += _row_weight(search, &search.rows[<uint32_t>keys[i]])
+        medians[t] = numbers[_number_index(search, keys[i], t)]
         if 2 * below == total:
-            medians[t] = 0.5 * (medians[t] + numbers[_number_of(search, keys[i + 1], t)])
+            medians[t] = 0.5 * (medians[t] + numbers[_number_index(search, keys[i + 1], t)])
 
 
 cdef float64_t median_score(Search* search) noexcept nogil:
-    """Return minus the sum of absolute deviations; also rank the node's rows for the search."""
+    """Return minus the weighted sum of absolute deviations from the medians; also rank the rows for the search."""
     cdef MedianScratch* medians = &search.medians
     cdef Py_ssize_t i, n = search.n_rows
     cdef int32_t t
@@ -75,23 +77,27 @@ cdef float64_t median_score(Search* search) noexcept nogil:
         _rank_rows(search, t)
         for i in range(n):
             medians.rank[t * n + <uint32_t>medians.keys[i]] = <int32_t>i
-            medians.number[t * n + i] = search.sample.numbers[_number_of(search, medians.keys[i], t)]
-        _empty(medians, n)
+            medians.number[t * n + i] = search.sample.numbers[_number_index(search, medians.keys[i], t)]
+        _clear_set(medians, n)
         for i in range(n):
-            _insert(medians, n, medians.number + t * n, medians.rank[t * n + i], _weight(search, &search.rows[i]))
-        score -= <float64_t>_deviations(medians, n, medians.number + t * n, NULL)
+            _insert_row(
+                medians, n, medians.number + t * n, medians.rank[t * n + i], _row_weight(search, &search.rows[i])
+            )
+        score -= <float64_t>_sum_deviations(medians, n, medians.number + t * n, NULL)
     return score
 
 
-cdef void _empty(MedianScratch* medians, Py_ssize_t n) noexcept nogil:
+cdef void _clear_set(MedianScratch* medians, Py_ssize_t n) noexcept nogil:
+    """Empty the Fenwick trees of the set of rows, which have n ranks."""
     memset(medians.tree_weight, 0, (n + 1) * sizeof(int64_t))
     memset(medians.tree_sum, 0, (n + 1) * sizeof(int64_t))
     medians.weight = medians.sum = 0
 
 
-cdef void _insert(
+cdef void _insert_row(
     MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, int32_t rank, int64_t weight
 ) noexcept nogil:
+    """Add a row of this rank and weight to the Fenwick trees of weights and of weighted numbers."""
     cdef int64_t product = weight * numbers[rank]
     cdef Py_ssize_t i = rank + 1
     medians.weight += weight
@@ -102,10 +108,10 @@ cdef void _insert(
         i += i & -i
 
 
-cdef Py_ssize_t _place(
+cdef Py_ssize_t _find_rank(
     const MedianScratch* medians, Py_ssize_t n, int64_t half, int64_t* below, int64_t* sum_below
 ) noexcept nogil:
-    """Return the rank at which the weight of the set passes half, and sum up what lies below it."""
+    """Return the rank at which the set's weight exceeds `half`, and sum weights and numbers below that rank."""
     cdef Py_ssize_t place = 0, step = 1
     below[0] = sum_below[0] = 0
     while 2 * step <= n:
@@ -119,21 +125,21 @@ cdef Py_ssize_t _place(
     return place
 
 
-cdef int64_t _deviations(
+cdef int64_t _sum_deviations(
     MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, float64_t* median
 ) noexcept nogil:
-    """Return the absolute deviations of the rows in the set from their median."""
+    """Return the weighted absolute deviations of the set's rows from their median, written if not NULL."""
     cdef int64_t below, sum_below, number
     if median != NULL:
-        median[0] = <float64_t>numbers[_place(medians, n, medians.weight // 2, &below, &sum_below)]
-    number = numbers[_place(medians, n, (medians.weight - 1) // 2, &below, &sum_below)]
+        median[0] = <float64_t>numbers[_find_rank(medians, n, medians.weight // 2, &below, &sum_below)]
+    number = numbers[_find_rank(medians, n, (medians.weight - 1) // 2, &below, &sum_below)]
     if median != NULL:
         median[0] = (median[0] + <float64_t>number) / 2
     return number * below - sum_below + (medians.sum - sum_below) - number * (medians.weight - below)
 
 
 cdef void _group_rows(Search* search) noexcept nogil:
-    """Sort the rows by code; groups start at medians.start."""
+    """Sort the rows by code, and write the codes that occur and the offset of each group to medians.start."""
     cdef MedianScratch* medians = &search.medians
     cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
     cdef Py_ssize_t i
@@ -142,7 +148,7 @@ cdef void _group_rows(Search* search) noexcept nogil:
     for i in range(search.n_rows):
         code = code_at(search.forest.table.code_size, &column, search.rows[i].row)
         medians.keys[i] = code << 32 | <uint64_t>i
-    qsort(medians.keys, search.n_rows, sizeof(uint64_t), _compare)
+    qsort(medians.keys, search.n_rows, sizeof(uint64_t), _compare_keys)
     for i in range(search.n_rows):
         if i == 0 or medians.keys[i] >> 32 != medians.keys[i - 1] >> 32:
             search.codes[n] = <uint16_t>(medians.keys[i] >> 32)
@@ -154,7 +160,7 @@ cdef void _group_rows(Search* search) noexcept nogil:
 
 
 cdef void _order_categories(Search* search) noexcept nogil:
-    """Sort the groups by the mean of the first target."""
+    """Sort the category groups and their codes by the mean of the first target."""
     cdef MedianScratch* medians = &search.medians
     cdef int32_t g
     cdef Py_ssize_t i
@@ -164,10 +170,10 @@ cdef void _order_categories(Search* search) noexcept nogil:
         sum_ = weight = 0.0
         for i in range(medians.start[g], medians.start[g + 1]):
             row = &search.rows[<uint32_t>medians.keys[i]]
-            sum_ += <float64_t>_weight(search, row) * <float64_t>search.sample.numbers[
-                _number_of(search, medians.keys[i], 0)
+            sum_ += <float64_t>_row_weight(search, row) * <float64_t>search.sample.numbers[
+                _number_index(search, medians.keys[i], 0)
             ]
-            weight += <float64_t>_weight(search, row)
+            weight += <float64_t>_row_weight(search, row)
         search.gains[g] = sum_ / weight
     sort_by_key(search.gains, medians.group, search.n_groups)
     for g in range(search.n_groups):
@@ -176,24 +182,24 @@ cdef void _order_categories(Search* search) noexcept nogil:
         search.codes[g] = <uint16_t>search.order[g]
 
 
-cdef void _sweep(Search* search, int32_t target, bint backwards) noexcept nogil:
-    """Add to medians.loss[k] the deviations of the groups up to k or, if backwards, of the groups after k."""
+cdef void _add_losses(Search* search, int32_t target, bint backwards) noexcept nogil:
+    """Add the deviations of groups up to k (after k if backwards) to medians.loss[k], and write their medians."""
     cdef MedianScratch* medians = &search.medians
     cdef Py_ssize_t i, k, g, n = search.n_groups, n_rows = search.n_rows
     cdef const int64_t* numbers = medians.number + target * n_rows
     cdef const int32_t* ranks = medians.rank + target * n_rows
     cdef uint32_t place
     cdef float64_t median = 0.0
-    _empty(medians, n_rows)
+    _clear_set(medians, n_rows)
     for k in range(n - 1):
         if search.stop[0]:
             return
         g = medians.group[n - 1 - k if backwards else k]
         for i in range(medians.start[g], medians.start[g + 1]):
             place = <uint32_t>medians.keys[i]
-            _insert(medians, n_rows, numbers, ranks[place], _weight(search, &search.rows[place]))
+            _insert_row(medians, n_rows, numbers, ranks[place], _row_weight(search, &search.rows[place]))
         i = n - 2 - k if backwards else k
-        medians.loss[i] += <float64_t>_deviations(medians, n_rows, numbers, &median)
+        medians.loss[i] += <float64_t>_sum_deviations(medians, n_rows, numbers, &median)
         if backwards:
             medians.right_median[i] = median
         else:
@@ -216,9 +222,9 @@ cdef bint _is_allowed_median(const Search* search, int32_t k, int64_t count) noe
 
 
 cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint missing_last) noexcept nogil:
-    """Compare the splits first .. last, given by position among the codes; groups up to that position go left.
+    """Keep the best of the splits after positions first .. last among the codes; groups up to there go left.
 
-    The missing rows, code 0, come last in order to be on the right.
+    If missing_last, the missing rows, code 0, come last in order to be on the right.
     """
     cdef MedianScratch* medians = &search.medians
     cdef int32_t t, k, n = search.n_groups
@@ -228,8 +234,8 @@ cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint miss
         medians.group[k] = (k + missing_last) % n
     memset(medians.loss, 0, n * sizeof(float64_t))
     for t in range(search.forest.targets.n_targets):
-        _sweep(search, t, False)
-        _sweep(search, t, True)
+        _add_losses(search, t, False)
+        _add_losses(search, t, True)
     for k in range(last - missing_last + 1):
         count += medians.start[medians.group[k] + 1] - medians.start[medians.group[k]]
         gain = -medians.loss[k] - search.score
@@ -240,7 +246,7 @@ cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint miss
 
 
 cdef void search_medians(Search* search) noexcept nogil:
-    """Evaluate every split of the feature, or a random one."""
+    """Evaluate every split of the feature, or a random one, by the absolute deviations from the medians."""
     cdef int32_t last
     cdef bint has_missing, missing_left
     _group_rows(search)
@@ -275,14 +281,14 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef void copy_words(Search* search) noexcept nogil:
-    """Copy the words of the node's rows to contiguous memory."""
+    """Copy the words of the node's rows to search.row_words."""
     cdef Py_ssize_t i
     for i in range(search.n_rows):
         search.row_words[i] = search.rows[i].word
 
 
 cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcept nogil:
-    """Copy the codes of the node's rows on up to FEATURES_AT_ONCE features."""
+    """Copy the codes of the node's rows on up to FEATURES_AT_ONCE features to search.row_codes."""
     cdef CodeColumn[FEATURES_AT_ONCE] columns
     cdef int32_t j
     for j in range(n):
@@ -292,18 +298,19 @@ cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcep
     )
 
 
-cdef inline const void* _codes(const Search* search, int32_t place) noexcept nogil:
-    return search.row_codes + place * search.n_row_codes * search.forest.table.code_size
+cdef inline const void* _slot_codes(const Search* search, int32_t slot) noexcept nogil:
+    """Return the codes of the node's rows in one of the buffers that `copy_codes` fills."""
+    return search.row_codes + slot * search.n_row_codes * search.forest.table.code_size
 
 
-cdef CodeRange range_of(const Search* search, int32_t place) noexcept nogil:
-    """Return the range of the codes in one buffer."""
-    return code_range(search.forest.table.code_size, _codes(search, place), search.n_rows)
+cdef CodeRange slot_code_range(const Search* search, int32_t slot) noexcept nogil:
+    """Return the lowest and highest non-missing code in one buffer, and a flag for missing values."""
+    return code_range(search.forest.table.code_size, _slot_codes(search, slot), search.n_rows)
 
 
-cdef void sum_left_of(Search* search, int32_t place, uint32_t last, bint missing_left) noexcept nogil:
-    """Sum the words of the left side into search.left, by the codes in one buffer."""
-    cdef const void* codes = _codes(search, place)
+cdef void sum_left_side(Search* search, int32_t slot, uint32_t last, bint missing_left) noexcept nogil:
+    """Sum the words of rows with codes up to `last`, code 0 only if missing_left, into search.left."""
+    cdef const void* codes = _slot_codes(search, slot)
     cdef Py_ssize_t i
     cdef uint32_t code
     cdef int32_t code_size = search.forest.table.code_size
@@ -320,15 +327,15 @@ cdef void sum_left_of(Search* search, int32_t place, uint32_t last, bint missing
             add_row(search, &search.rows[i], search.left)
 
 
-cdef void search_threshold(Search* search, int32_t place) noexcept nogil:
-    """Draw a threshold and keep the split if it is better than the best so far."""
-    cdef CodeRange range_ = range_of(search, place)
+cdef void search_threshold(Search* search, int32_t slot) noexcept nogil:
+    """Draw a threshold for the codes in one buffer, and keep the split if it is better than the best so far."""
+    cdef CodeRange range_ = slot_code_range(search, slot)
     cdef bint missing_left
     search.last_code = draw_threshold(&search.forest.table, search.feature, search.key, &range_, &missing_left)
     search.n_groups, search.is_set = 1 if search.last_code == 0 else 2, False
     search.codes[0] = not range_.has_missing
     if search.n_groups == 2:
-        sum_left_of(search, place, search.last_code, missing_left)
+        sum_left_side(search, slot, search.last_code, missing_left)
         consider_left(search, 0, missing_left)
 
 
@@ -352,7 +359,7 @@ cdef bint _has_one_class(const Search* search) noexcept nogil:
     return True
 
 
-cdef inline int64_t _ordered(float64_t number) noexcept nogil:
+cdef inline int64_t _ordered_bits(float64_t number) noexcept nogil:
     """Return an integer that orders like the float: see `ordered_bits` in comm.py."""
     cdef int64_t bits
     number += 0.0
@@ -361,7 +368,7 @@ cdef inline int64_t _ordered(float64_t number) noexcept nogil:
 
 
 cdef bint _has_one_number(Search* search) noexcept nogil:
-    """Return True if the minimum and maximum of each target are equal."""
+    """Return True if all rows of all workers have equal numbers for each target, or if the reduction failed."""
     cdef Py_ssize_t i, t, n = search.forest.targets.n_targets
     cdef int64_t* extremes = search.extremes
     cdef int64_t key
@@ -369,7 +376,7 @@ cdef bint _has_one_number(Search* search) noexcept nogil:
         extremes[t] = -<int64_t>0x7FFFFFFFFFFFFFFF - 1
     for i in range(search.n_rows):
         for t in range(n):
-            key = _ordered(search.forest.targets.numbers[search.rows[i].row * n + t])
+            key = _ordered_bits(search.forest.targets.numbers[search.rows[i].row * n + t])
             extremes[2 * t] = max(extremes[2 * t], key)
             extremes[2 * t + 1] = max(extremes[2 * t + 1], ~key)
     if not max_over(search.sample.ranks, extremes, 2 * n):
@@ -380,32 +387,32 @@ cdef bint _has_one_number(Search* search) noexcept nogil:
     return True
 
 
-cdef bint total_over_ranks(Search* search) noexcept nogil:
-    """Sum the node's words over the workers; return False on failure."""
+cdef bint sum_total_over_ranks(Search* search) noexcept nogil:
+    """Add up search.total, the node's sums, over the workers; return False on failure."""
     cdef int64_t* words = <int64_t*>search.total
     return sum_over(search.sample.ranks, &words, 1, search.sample.layout.n_words)
 
 
 cdef int32_t features_in_reduction(const Search* search) noexcept nogil:
-    """Return the number of features that fit in one reduction."""
+    """Return the number of features, at least 1, whose cells fit in one reduction."""
     cdef Py_ssize_t of_feature = <Py_ssize_t>search.forest.table.max_codes * search.sample.layout.n_words
     return <int32_t>max(search.n_reduced // of_feature, <Py_ssize_t>1)
 
 
 cdef bint reduce_features(Search* search, const int32_t* features, int32_t n) noexcept nogil:
-    """Sum the node's rows over the workers for features that fit in the buffer; return False on failure."""
+    """Sum the cells of n features, which fit in the buffer, over the workers; return False on failure."""
     cdef uint64_t* to = search.reduced
     cdef int64_t* numbers = <int64_t*>search.reduced
     cdef int32_t i = 0
     search.next_reduced = search.reduced
     while i < n:
-        to = _add_features(search, features + i, min(n - i, <int32_t>FEATURES_AT_ONCE), to)
+        to = _write_local_cells(search, features + i, min(n - i, <int32_t>FEATURES_AT_ONCE), to)
         i += FEATURES_AT_ONCE
     return sum_over(search.sample.ranks, &numbers, 1, to - search.reduced)
 
 
-cdef uint64_t* _add_features(Search* search, const int32_t* features, int32_t n, uint64_t* to) noexcept nogil:
-    """Add the local sums of up to FEATURES_AT_ONCE features by code."""
+cdef uint64_t* _write_local_cells(Search* search, const int32_t* features, int32_t n, uint64_t* to) noexcept nogil:
+    """Write the local cells of up to FEATURES_AT_ONCE features to `to`; return the end of what was written."""
     cdef Py_ssize_t size
     cdef int32_t j
     count_features(search, features, n)
@@ -417,8 +424,8 @@ cdef uint64_t* _add_features(Search* search, const int32_t* features, int32_t n,
     return to
 
 
-cdef void take_reduced(Search* search) noexcept nogil:
-    """Read the reduced sums of the next feature."""
+cdef void read_reduced_feature(Search* search) noexcept nogil:
+    """Read the reduced cells of search.feature, the next one in the buffer, into groups."""
     cdef Py_ssize_t size = <Py_ssize_t>search.forest.table.n_codes[search.feature] * search.sample.layout.n_words
     memcpy(search.cells[0].cells, search.next_reduced, size * sizeof(uint64_t))
     search.next_reduced += size
@@ -434,7 +441,7 @@ cdef enum:
 
 
 cdef bint _is_pure(const Search* search) noexcept nogil:
-    """Return True if all rows have equal targets."""
+    """Return True if all rows of the node on this worker have equal targets."""
     cdef const float64_t* numbers = search.forest.targets.numbers
     cdef const int32_t* classes = search.forest.targets.classes
     cdef Py_ssize_t i, t, n = search.forest.targets.n_targets, first = search.rows[0].row * n, place
@@ -449,6 +456,7 @@ cdef bint _is_pure(const Search* search) noexcept nogil:
 
 
 cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) noexcept nogil:
+    """Return the sum of the words of the entries begin .. end - 1."""
     cdef Py_ssize_t i
     cdef uint64_t total = 0
     for i in range(begin, end):
@@ -456,8 +464,8 @@ cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) n
     return total
 
 
-cdef bint _sum_up(Search* search, uint64_t total) noexcept nogil:
-    """Compute the node's sums, given as `total` if they are packed; return False if a reduction failed."""
+cdef bint _sum_node(Search* search, uint64_t total) noexcept nogil:
+    """Compute the sums, weight and score of the node; `total` is its packed sum. Return False if a reduction failed."""
     cdef Py_ssize_t i
     if search.sample.layout.packed:
         search.total[0] = total
@@ -465,7 +473,7 @@ cdef bint _sum_up(Search* search, uint64_t total) noexcept nogil:
         memset(search.total, 0, search.sample.layout.n_words * sizeof(uint64_t))
         for i in range(search.n_rows):
             add_row(search, &search.rows[i], search.total)
-        if not total_over_ranks(search):
+        if not sum_total_over_ranks(search):
             return False
     search.weight = words_weight(search, search.total)
     search.score = median_score(search) if uses_medians(search.forest) else words_score(search, search.total)
@@ -473,7 +481,7 @@ cdef bint _sum_up(Search* search, uint64_t total) noexcept nogil:
 
 
 cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
-    """Find the node's best split and mark its constant features; return True if there is a split."""
+    """Write the node's best split to `open`, and mark constant features in `mask`; return True if it is to be split."""
     cdef const Forest* forest = search.forest
     cdef const Sample* sample = search.sample
     cdef Draw draw
@@ -487,14 +495,14 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
         return False
     if sample.ranks == NULL and compares_rows and _is_pure(search):
         return False
-    if not _sum_up(search, open.total) or search.weight < 2 * sample.min_weight:
+    if not _sum_node(search, open.total) or search.weight < 2 * sample.min_weight:
         return False
     if sample.ranks != NULL and compares_rows and is_pure_over_ranks(search):
         return False
     memcpy(search.visited, mask, search.n_mask_words * sizeof(uint64_t))
     search.found_perfect = False
     if forest.table.stored.rows != NULL:
-        note_present(search)
+        mark_present_features(search)
     while n_seen < forest.limits.features_per_split and n_left > 0 and not search.found_perfect:
         n = forest.limits.features_per_split - n_seen
         if forest.limits.feature_weights == NULL:
@@ -511,20 +519,20 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
         n_seen += n - i
         open.n_excluded += i
     if forest.table.stored.rows != NULL:
-        forget_places(search)
+        reset_row_positions(search)
     open.split = search.best
     open.split.gain = max(search.best.gain, 0.0)
     return search.best.feature >= 0 and search.best.gain >= sample.min_gain and not search.stop[0]
 
 
 cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
-    """Evaluate the n features drawn; mark constant ones and return their number."""
+    """Evaluate the n features in search.drawn; mark constant ones in `mask`, and return their number."""
     cdef const Forest* forest = search.forest
     cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
     cdef bint is_random = forest.rules.random_thresholds, by_medians = uses_medians(forest)
     cdef bint few = has_few(search), sorts
     if forest.table.stored.rows != NULL:
-        n_constant = _leave_out_zeros(search, n, mask)
+        n_constant = _drop_zero_features(search, n, mask)
         n -= n_constant
     if (
         <float64_t>search.weight <= LITTLE_WEIGHT * search.sample.layout.weight_scale
@@ -564,7 +572,7 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
     return n_constant
 
 
-cdef int32_t _leave_out_zeros(Search* search, int32_t n, uint64_t* mask) noexcept nogil:
+cdef int32_t _drop_zero_features(Search* search, int32_t n, uint64_t* mask) noexcept nogil:
     """Mark the drawn features that are zero in all rows, and keep the others; return the number marked."""
     cdef int32_t i, kept = 0
     for i in range(n):
@@ -577,14 +585,14 @@ cdef int32_t _leave_out_zeros(Search* search, int32_t n, uint64_t* mask) noexcep
 
 
 cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
-    """Evaluate the n features drawn if the node's rows are distributed over workers."""
+    """Evaluate the n features in search.drawn over all workers; mark constant ones, and return their number."""
     cdef int32_t i, n_constant = 0, at_once = features_in_reduction(search)
     for i in range(n):
         if i % at_once == 0 and not reduce_features(search, search.drawn + i, min(n - i, at_once)):
             return n_constant
         search.feature, search.last_code = search.drawn[i], -1
         search.key = random_bits(key, ~<uint64_t>search.feature)
-        take_reduced(search)
+        read_reduced_feature(search)
         if search.n_groups > 1:
             search_groups(search)
         n_constant += _settle_feature(search, mask)
@@ -592,7 +600,7 @@ cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_
 
 
 cdef inline bint _settle_feature(Search* search, uint64_t* mask) noexcept nogil:
-    """Finish the split if it is the best one so far. If the feature is constant, mark it and return True."""
+    """Complete search.best if it is on search.feature; if that feature is constant, mark it and return True."""
     if search.n_groups == 1:
         add_feature(mask, search.feature)
         return True
