@@ -131,6 +131,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return tags
 
     def _check_fitted(self) -> None:
+        """Raise NotFittedError unless the estimator is fitted."""
         if not self._is_fitted():
             check_is_fitted(self)  # raises scikit-learn's NotFittedError
 
@@ -197,6 +198,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             )
 
     def _check_target_given(self, y: Any) -> None:
+        """Raise ValueError if there is no target."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
 
@@ -233,6 +235,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return [] if estimator is None else [estimator]
 
     def _reading(self) -> Reading:
+        """Return how the parameters ask for tables to be read: categories, dates, texts and constraints."""
         return Reading(
             getattr(self, "categorical_features", None),
             self._category_options().missing == "category",
@@ -248,6 +251,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return Categories(encoding="partition")
 
     def _encoder_threads(self) -> int:
+        """Return the number of threads for encoding tables."""
         return resolve_n_jobs(getattr(self, "n_jobs", None))
 
     def _set_columns(self) -> None:
@@ -261,9 +265,11 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._n_plain_features = -1 if is_changed else self.n_features_in_
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Learn the classes of the targets of `fit`, if they are labels, and return the targets as numbers."""
         raise NotImplementedError
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return other targets as numbers in the encoding of `fit`; classes become their indices."""
         raise NotImplementedError
 
     def _weights_to_count(self, weight: NDArray[np.float64] | None, *, is_fit: bool = False) -> Any:
@@ -320,6 +326,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return state
 
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the target statistics of categories as arrays of a model file."""
         return {}
 
     def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -343,10 +350,12 @@ _MAX_WIDTH = 4096  # maximum string width that a file may declare beyond its lon
 
 
 def _classes_state(classes: NDArray[Any]) -> dict[str, Any]:
+    """Return the class labels as plain values of a model file."""
     return {"dtype": classes.dtype.str, "values": classes.tolist()}
 
 
 def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
+    """Return the class labels from the plain values of a model file; raise ValueError if they are malformed."""
     values, dtype = state["values"], state["dtype"]
     if not isinstance(values, list) or not _LABELS.fullmatch(dtype):
         raise ValueError("the state of the classes is malformed")
@@ -388,15 +397,18 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         return float(r2_score(y, predicted, sample_weight=weight))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the targets as finite numbers."""
         return self._real_numbers(y)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return other targets as finite numbers, as many per row as in `fit`."""
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if self._takes_several_targets and n_targets != self._n_targets:
             raise ValueError(f"y must have the same number of targets as in fit, {self._n_targets}; got {n_targets}.")
         return self._real_numbers(y)
 
     def _real_numbers(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the targets as finite floats; raise ValueError for anything else."""
         y = np.ascontiguousarray(y if y.dtype == np.float64 else numbers_in(y, "y", "real numbers"))
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
@@ -404,6 +416,7 @@ class BaseRegressor(RegressorMixin, BaseFastens):
 
 
 def _has_probabilities(model: Any) -> bool:
+    """Return True if the model has `predict_proba`."""
     return hasattr(model, "predict_proba")
 
 
@@ -469,6 +482,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         return tags
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Set `classes_`, and return the index of each label, one column for each target if there are several."""
         if self._known_classes is not None:  # the rows may lack some classes, or have labels of another type
             self.classes_ = self._known_classes
             return self._encode_target(y)
@@ -483,6 +497,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         return np.column_stack(columns)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the index of each label among the classes of `fit`, one column for each target."""
         n_targets, n_given = (
             len(self.classes_) if isinstance(self.classes_, list) else 1,
             1 if y.ndim == 1 else y.shape[1],
@@ -496,6 +511,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     def _combine_weights(
         self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64] | None:
+        """Return the sample weights multiplied by the class weights, or None if there are none."""
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
