@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from fastens import __version__
-from fastens.cli.table.columns import CommandError, first_line, visible
+from fastens.cli.table.columns import CommandError, escape_control_characters, first_line
 
 COMMANDS = {
     "inspect": "check a table before training",
@@ -138,7 +138,7 @@ def _status(argv: Sequence[str] | None) -> int:
         with _short_warnings(), _stopped_by_sigterm():
             _run(argv)
     except CommandError as error:
-        print(f"fastens: {visible(str(error))}", file=sys.stderr)
+        print(f"fastens: {escape_control_characters(str(error))}", file=sys.stderr)
         return 2
     except _Terminated:
         print("fastens: terminated", file=sys.stderr)
@@ -183,7 +183,7 @@ def _short_warnings() -> Iterator[None]:
         text = first_line(Warning(message))
         if text not in shown:
             shown.add(text)
-            print(f"fastens: warning: {visible(text)}", file=sys.stderr)
+            print(f"fastens: warning: {escape_control_characters(text)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -14,11 +14,11 @@ from fastens.cli.inspecting.checks import score_warnings
 from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
 from fastens.cli.report.report import Report, Truth, area_notes, score, score_constant
 from fastens.cli.table.columns import NUMBER, CommandError, kind_of, listed
-from fastens.cli.table.parts import read_fitting
+from fastens.cli.table.parts import read_fitting_rows
 from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.split import ModelCard, Order
-from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
-from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
+from fastens.cli.table.target import CLASSIFICATION, required_column, target_values, weight_values
+from fastens.cli.table.task import DROP, drop_missing_targets, drop_zero_weights
 
 # The maximum numbers of groups and of time periods whose scores are shown.
 MAX_PARTS = (10, 5)
@@ -48,9 +48,9 @@ def run(options: argparse.Namespace) -> None:
     """Read the table, predict and print the scores."""
     model, card = load_model(options.model)
     schema = later_schema(options, table_schema(card), options.table)
-    table, unfit = read_fitting(options.table, schema, options.sheet)
+    table, unfit = read_fitting_rows(options.table, schema, options.sheet)
     table, notes = with_target(table, options.target or card.target, options.weight)
-    order = Order.of(table, options)
+    order = Order.from_options(table, options)
     predicted = values_of_one_output(model, model_features(model, card, table))
     truth = read_truth(model, card, table, options)
     scores = score(predicted, truth)
@@ -83,8 +83,8 @@ def with_target(table: pa.Table, target: str | None, weight: str | None) -> tupl
     """
     if target not in table.column_names:
         return table, []
-    with_targets, notes = without_missing_targets(table, str(target), DROP)
-    return of_some_weight(with_targets, weight)[0], notes
+    with_targets, notes = drop_missing_targets(table, str(target), DROP)
+    return drop_zero_weights(with_targets, weight)[0], notes
 
 
 def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth:
@@ -101,7 +101,7 @@ def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) 
     name = name or card.target
     if name is None:
         raise CommandError(f"--target must name the column that holds the true values: {listed(table.column_names)}")
-    column = required(table, name, "--target")
+    column = required_column(table, name, "--target")
     kind = card.target_kind or (kind_of(column.type) if card.task == CLASSIFICATION else NUMBER)
     y = target_values(column, name, kind, card.task)
     unknown = [] if card.task != CLASSIFICATION else sorted({str(label) for label in np.setdiff1d(y, model.classes_)})

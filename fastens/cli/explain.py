@@ -17,7 +17,7 @@ from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
 from fastens.cli.table.columns import CommandError
-from fastens.cli.table.parts import read_fitting
+from fastens.cli.table.parts import read_fitting_rows
 from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.split import ModelCard
 from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     contributions_path = _check(options)
     model, card = load_model(options.model)
     schema = later_schema(options, table_schema(card), options.table)
-    table, unfit = read_fitting(options.table, schema, options.sheet)
+    table, unfit = read_fitting_rows(options.table, schema, options.sheet)
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
     everything, notes = _subject(model, card, (table, X), options)
     report = Report()

@@ -17,7 +17,7 @@ from fastens.cli.table.columns import CommandError, kind_of
 from fastens.cli.table.reading import add_reading_options, read_with_options
 from fastens.cli.table.tables import add_overwrite, check_output, writing
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION, check_target, recognised_task, target_values
-from fastens.cli.table.task import DROP, named_columns, without_missing_targets, word_notes
+from fastens.cli.table.task import DROP, drop_missing_targets, named_columns, word_notes
 
 DESCRIPTION = """Check a table before training. The command reports the content of each column, its range, missing
 and unusual cells, likely target leakage, identifiers, time columns, duplicate rows and rare classes. With a target it
@@ -62,7 +62,7 @@ def _inspection(options: argparse.Namespace) -> Inspection:
     table, notes = source.table, source.notes
     target = None
     if options.target is not None:
-        table, of_target = without_missing_targets(table, options.target, DROP)
+        table, of_target = drop_missing_targets(table, options.target, DROP)
         words = word_notes(source.table[options.target], options.target, options)
         target, notes = _target(table, options), [*notes, *of_target, *words]
     dropped = named_columns(options.drop, table, "--drop")
@@ -74,5 +74,5 @@ def _inspection(options: argparse.Namespace) -> Inspection:
 def _target(table: pa.Table, options: argparse.Namespace) -> TargetColumn:
     column = table[options.target]
     task = recognised_task(column) if options.task == "auto" else options.task
-    check_target(column, options.target, task, is_given=True)
+    check_target(column, options.target, task, is_typed=True)
     return TargetColumn(options.target, task, target_values(column, options.target, kind_of(column.type), task))

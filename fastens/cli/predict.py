@@ -25,8 +25,8 @@ from fastens.cli.models.model_files import (
 )
 from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
-from fastens.cli.table.columns import CommandError, features, first_line
-from fastens.cli.table.parts import UNFIT, FileParts, open_fitting, open_parts, unfit_rows, unfit_text
+from fastens.cli.table.columns import CommandError, first_line, make_features
+from fastens.cli.table.parts import UNFIT, FileParts, open_parts, open_strict_or_lenient, unfit_rows, unfit_text
 from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.tables import (
     STANDARD,
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
     check_output(options.output, None, [options.model, *options.tables], options.overwrite, may_be_standard=True)
     start = time.perf_counter()
     model, card = load_model(options.model)
-    opened = open_parts if options.strict else open_fitting
+    opened = open_parts if options.strict else open_strict_or_lenient
     table = opened(options.tables, later_schema(options, table_schema(card), options.tables), sheet=options.sheet)
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     kinds = feature_kinds(model, card, table.empty)
@@ -122,10 +122,10 @@ def _predicted_parts(
     # Parquet output keeps typed columns; CSV output keeps the original text of cells.
     as_written = output_format(options.output) == CSV
     typed_too = [] if as_written else kept
-    written = _RowReader(table.written(kept)) if as_written and kept else None
+    written = _RowReader(table.read_original(kept)) if as_written and kept else None
     parts = table.read(list(dict.fromkeys([*typed_too, *needed])))
     for part in _pieces(ahead(parts), model, options):
-        X = features(_with_unread(part, kinds, table.empty), kinds)
+        X = make_features(_with_unread(part, kinds, table.empty), kinds)
         predictions = predicted_table(model, predicted_values(model, X))
         if options.coverage is not None:
             predictions = _with_columns(predictions, _covering(model, X, options.coverage))

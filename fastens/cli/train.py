@@ -30,9 +30,9 @@ from fastens.cli.report.report import (
     shown,
 )
 from fastens.cli.table.columns import CommandError, first_line, listed
-from fastens.cli.table.large import cluster_at, large_task, partitions
-from fastens.cli.table.tables import add_overwrite, check_different, check_output
-from fastens.cli.table.task import LabelledRows, Task, add_task_options, add_test_fraction, add_text, read_task
+from fastens.cli.table.large import connect_cluster, delayed_partitions, large_task
+from fastens.cli.table.tables import add_overwrite, check_distinct_outputs, check_output
+from fastens.cli.table.task import LabelledRows, Task, add_task_options, add_test_fraction, add_text_option, read_task
 from fastens.distributed import DaskTable, FitProgress
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.table.opening import in_parts
@@ -61,7 +61,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     usage = "fastens train [TABLE ...] [--target COL] [options]"
     parser = commands.add_parser("train", description=DESCRIPTION, usage=usage)
     add_task_options(parser, takes_several=True)
-    add_text(parser)
+    add_text_option(parser)
     add_test_fraction(parser)
     where = f"file to save the model to (default: {DEFAULT_OUTPUT}; without a TABLE, the model is not saved)"
     parser.add_argument("-o", "--output", metavar="FILE", help=where)
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
     if options.spill_dir is not None and options.max_memory is None:
         raise CommandError("--spill-dir requires --max-memory, because it is used only if memory is limited")
-    check_different({"--output": output, "--checkpoint": options.checkpoint})
+    check_distinct_outputs({"--output": output, "--checkpoint": options.checkpoint})
     inputs = options.table if isinstance(options.table, list) else [options.table]
     for path in filter(None, (output, options.checkpoint)):
         check_output(path, "a model", inputs, options.overwrite)
@@ -133,7 +133,7 @@ def _with_validation(
     stops = getattr(model, "early_stopping", False) not in (False, "auto") and hasattr(model, "_stopping")
     if task.order is None or not stops or model._stopping.folds is not None or model._stopping.refit:
         return rows, {}
-    is_watched = task.order.take(~task.held_out).held_out(model.validation_fraction, random_state)
+    is_watched = task.order.take(~task.held_out).mark_held_out(model.validation_fraction, random_state)
     first, watched = rows.take(~is_watched), rows.take(is_watched)
     if task.is_classification and not np.isin(rows.y, first.y).all():
         return rows, {}
@@ -156,10 +156,10 @@ def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
 def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
     """Train on a cluster, where workers read the files; each must be able to read them."""
     heard: list[FitProgress] = []
-    with cluster_at(options.dask) as client, _checkpoints(model, options.checkpoint) as checkpoints:
+    with connect_cluster(options.dask) as client, _checkpoints(model, options.checkpoint) as checkpoints:
         assert task.files is not None
         rows = task.rows.take(~task.held_out)
-        tables, y, weight = partitions(task.files, ~task.held_out, rows.y, rows.weight)
+        tables, y, weight = delayed_partitions(task.files, ~task.held_out, rows.y, rows.weight)
         start = time.perf_counter()
         with cluster_progress(report.err) as show:
 

@@ -18,7 +18,7 @@ from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report, with_error
 from fastens.cli.table.columns import CommandError, first_line
-from fastens.cli.table.tables import add_overwrite, check_different, check_output, output_format, write_tables
+from fastens.cli.table.tables import add_overwrite, check_distinct_outputs, check_output, output_format, write_tables
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
 from fastens.cli.train import DEFAULT_OUTPUT, evaluated, gains, save_trained
 
@@ -90,7 +90,7 @@ def _check(options: argparse.Namespace, leaderboard: str, checkpoint: str) -> No
     if not 0 < options.time_limit < float("inf"):
         raise CommandError(f"--time-limit must be positive and finite; got {options.time_limit:g}")
     output_format(leaderboard)
-    check_different({"--output": options.output, "--leaderboard": leaderboard, "--checkpoint": checkpoint})
+    check_distinct_outputs({"--output": options.output, "--leaderboard": leaderboard, "--checkpoint": checkpoint})
     inputs = [options.table]
     check_output(options.output, "a model", inputs, options.overwrite)
     for path in (leaderboard, checkpoint):

@@ -34,12 +34,12 @@ from fastens.cli.table.columns import (
     WORDS,
     column_codes,
     counted_rows,
-    features,
     kind_of,
     listed,
+    make_features,
     n_distinct,
 )
-from fastens.cli.table.notes import is_group, words_of
+from fastens.cli.table.notes import is_group, name_words
 from fastens.cli.table.target import CLASSIFICATION
 from fastens.cli.table.task import Task
 from fastens.files.read import USUAL_CODES
@@ -200,7 +200,7 @@ def _r_squared(predicted: Array, y: Array) -> float:
 def scores_alone(table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: str) -> dict[str, float]:
     """Return the individual score of each column."""
     scorer = Scorer(y, task)
-    return {name: scorer.table(features(table.select([name]), {name: kind})) for name, kind in kinds.items()}
+    return {name: scorer.table(make_features(table.select([name]), {name: kind})) for name, kind in kinds.items()}
 
 
 # Formulas --------------------------------------------------
@@ -238,7 +238,7 @@ def formulas(
 def _leak_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
     """Convert numbers, booleans or dates to numbers; return None if too many are missing or all are equal."""
     if kind in (DATE, TIMESTAMP):
-        made = features(pa.table({"": column}), {"": kind})
+        made = make_features(pa.table({"": column}), {"": kind})
         values = np.asarray(made.column(0).to_numpy()).astype(np.float64)
     else:
         type_ = pa.int8() if pa.types.is_boolean(column.type) else column.type
@@ -471,7 +471,9 @@ def time_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
     """Return a finding on columns of times, with advice on held-out rows."""
     names = [name for name, kind in kinds.items() if kind in (DATE, TIMESTAMP)]
     rising = [name for name in names if _is_sorted(table[name])]
-    numbers = [name for name, kind in kinds.items() if kind == NUMBER and any(map(TIME_WORD.fullmatch, words_of(name)))]
+    numbers = [
+        name for name, kind in kinds.items() if kind == NUMBER and any(map(TIME_WORD.fullmatch, name_words(name)))
+    ]
     numbers = [name for name in numbers if _is_sorted(table[name]) and n_distinct(table[name]) >= MIN_REPEATS]
     names, rising = [*names, *numbers], [*rising, *numbers]
     if not names:

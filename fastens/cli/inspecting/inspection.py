@@ -44,9 +44,9 @@ from fastens.cli.table.columns import (
     column_codes,
     column_kinds,
     counted_rows,
-    missing_cells,
+    missing_cells_text,
 )
-from fastens.cli.table.notes import identifier, range_text, text_notes
+from fastens.cli.table.notes import identifier_reason, range_text, text_notes
 from fastens.cli.table.target import CLASSIFICATION
 from fastens.files import TableSchema
 
@@ -97,7 +97,7 @@ def inspected(table: pa.Table, target: TargetColumn | None, schema: TableSchema,
 
 
 def _identifiers(table: pa.Table, kinds: dict[str, str]) -> list[Finding]:
-    reasons = {name: identifier(table[name], kind, name) for name, kind in kinds.items()}
+    reasons = {name: identifier_reason(table[name], kind, name) for name, kind in kinds.items()}
     return [Finding(IDENTIFIER, f"{name!r}: {reason}.") for name, reason in reasons.items() if reason]
 
 
@@ -203,7 +203,7 @@ def table_facts(inspection: Inspection, title: str) -> list[tuple[str, str]]:
         ("table", title),
         ("rows", f"{inspection.n_rows:,}"),
         ("columns", f"{len(kinds)} ({counts})"),
-        ("missing", missing_cells([facts.n_missing for facts in inspection.columns])),
+        ("missing", missing_cells_text([facts.n_missing for facts in inspection.columns])),
     ]
     if inspection.target is not None:
         n = len(np.unique(inspection.target.y))

@@ -19,10 +19,10 @@ from fastens.cli.table.columns import (
     WORDS,
     CommandError,
     column_kinds,
-    features,
     first_line,
     kind_of,
     listed,
+    make_features,
 )
 from fastens.cli.table.split import KEY, HoldoutSplit, ModelCard
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
@@ -50,7 +50,7 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
 
 def model_features(model: Any, card: ModelCard, table: pa.Table) -> pa.Table:
     """Return the features of a new table; its columns may have any order, and extra columns are ignored."""
-    return features(table, feature_kinds(model, card, table))
+    return make_features(table, feature_kinds(model, card, table))
 
 
 def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, str]:
@@ -65,7 +65,7 @@ def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, 
 
 def read_columns(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[str]:
     """Return the columns that predictions depend on, at least one; columns without splits are left out."""
-    names = features(table, kinds).column_names
+    names = make_features(table, kinds).column_names
     split_on = _split_on(model)
     if split_on is None or len(names) != model.n_features_in_:
         return list(kinds)

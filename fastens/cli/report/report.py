@@ -23,7 +23,7 @@ from sklearn import metrics
 from sklearn.base import clone
 
 from fastens.cli.models.model_files import probabilities
-from fastens.cli.table.columns import CommandError, first_line, listed, visible
+from fastens.cli.table.columns import CommandError, escape_control_characters, first_line, listed
 from fastens.cli.table.task import LabelledRows, Task
 from fastens.inspection.plotting import axes
 from fastens.table.training_data import shuffled_folds
@@ -165,7 +165,7 @@ class _PlainConsole(Console):
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(visible(text, but="\n\t"), **options)
+        return super().render_str(escape_control_characters(text, kept="\n\t"), **options)
 
 
 def _console(stream: IO[str]) -> Console:
@@ -205,7 +205,7 @@ def n_columns_shown(headers: Sequence[str], rows: Iterable[Sequence[str]], width
 
 def one_line(text: str) -> Text:
     """Return a cell that is truncated if space is short; its column shrinks before columns that must not wrap."""
-    return Text(visible(text), no_wrap=True, overflow="ellipsis")
+    return Text(escape_control_characters(text), no_wrap=True, overflow="ellipsis")
 
 
 def with_error(name: str, value: float, error: float) -> str:
