@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from fastens.cli.inspecting.checks import score_warnings
-from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
+from fastens.cli.models.model_files import load_model, model_features, predict_one_output, table_schema
 from fastens.cli.report.report import Report, Truth, area_notes, score, score_constant
 from fastens.cli.table.columns import NUMBER, CommandError, kind_of, listed
 from fastens.cli.table.parts import read_fitting_rows
@@ -45,13 +45,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read the table, predict and print the scores."""
+    """Read the table, predict and print the scores, also by training rows, group and time."""
     model, card = load_model(options.model)
     schema = later_schema(options, table_schema(card), options.table)
     table, unfit = read_fitting_rows(options.table, schema, options.sheet)
-    table, notes = with_target(table, options.target or card.target, options.weight)
+    table, notes = drop_unlabelled_rows(table, options.target or card.target, options.weight)
     order = Order.from_options(table, options)
-    predicted = values_of_one_output(model, model_features(model, card, table))
+    predicted = predict_one_output(model, model_features(model, card, table))
     truth = read_truth(model, card, table, options)
     scores = score(predicted, truth)
     constant = None if card.constant is None else score_constant(np.array(card.constant), truth)
@@ -61,26 +61,25 @@ def run(options: argparse.Namespace) -> None:
     if trained_on is not None:
         notes.append(f"The model was trained on {trained_on.sum():,} of these rows, so the scores are too optimistic.")
         parts = [("training rows", np.flatnonzero(trained_on)), ("held-out rows", np.flatnonzero(~trained_on))]
-        _by_part(report, "Scores by rows", parts, predicted, truth)
+        _print_scores_by_part(report, "Scores by rows", parts, predicted, truth)
     if order is not None:
-        _by_part(report, f"Scores by {order.name!r}", order.parts(MAX_PARTS[order.is_time]), predicted, truth)
+        _print_scores_by_part(
+            report, f"Scores by {order.name!r}", order.parts(MAX_PARTS[order.is_time]), predicted, truth
+        )
     report.notes([*unfit, *notes, *area_notes(truth)])
     report.warnings(score_warnings(scores))
 
 
-def _by_part(
+def _print_scores_by_part(
     report: Report, title: str, parts: list[tuple[str, NDArray[np.intp]]], predicted: NDArray, truth: Truth
 ) -> None:
-    """Print the scores by group or time period."""
+    """Print scores for each part, a name with row indices, such as a group or time period."""
     scored = [(name, len(rows), score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
     report.scores_of_parts(title, scored)
 
 
-def with_target(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
-    """Return the rows with a target and a weight, as in training, and a note on rows without a target.
-
-    If the table has no target column, all rows are returned.
-    """
+def drop_unlabelled_rows(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
+    """Return the rows with a target and a positive weight, and a note on rows without a target."""
     if target not in table.column_names:
         return table, []
     with_targets, notes = drop_missing_targets(table, str(target), DROP)
@@ -88,14 +87,14 @@ def with_target(table: pa.Table, target: str | None, weight: str | None) -> tupl
 
 
 def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth:
-    """Read the true values and weights from a table."""
+    """Return the true values and weights in a table, with the classes or the loss of the model."""
     y = true_values(model, card, table, options.target)
     classes = model.classes_ if card.task == CLASSIFICATION else None
     return Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
 
 
 def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
-    """Return the values of the target; raise CommandError if the model does not know a class."""
+    """Return the values of the target column, by default as in training; raise CommandError for unknown classes."""
     if card.task != CLASSIFICATION and not is_regressor(model):
         raise CommandError(f"{type(model).__name__} does not predict a target column. Score it in Python.")
     name = name or card.target

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
         check_output(options.output, None, [options.table], options.overwrite)
     report = Report()
     with waiting(report.err, "inspecting"):
-        inspection = _inspection(options)
+        inspection = _inspect_table(options)
     if options.output is not None:
         page = table_page(inspection, options.table)
         with writing(options.output) as unfinished:
@@ -57,21 +57,23 @@ def run(options: argparse.Namespace) -> None:
         report.facts([("", ""), ("page", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")])
 
 
-def _inspection(options: argparse.Namespace) -> Inspection:
+def _inspect_table(options: argparse.Namespace) -> Inspection:
+    """Read the table of `options` and return the facts and findings about it."""
     source = read_with_options(options)
     table, notes = source.table, source.notes
     target = None
     if options.target is not None:
         table, of_target = drop_missing_targets(table, options.target, DROP)
         words = word_notes(source.table[options.target], options.target, options)
-        target, notes = _target(table, options), [*notes, *of_target, *words]
+        target, notes = _target_column(table, options), [*notes, *of_target, *words]
     dropped = named_columns(options.drop, table, "--drop")
     if target is not None and target.name in dropped:
         raise CommandError(f"--drop must not name the target, {target.name!r}")
     return inspected(table.drop_columns(dropped), target, source.schema, notes)
 
 
-def _target(table: pa.Table, options: argparse.Namespace) -> TargetColumn:
+def _target_column(table: pa.Table, options: argparse.Namespace) -> TargetColumn:
+    """Return the values and the task of the target; raise CommandError if it cannot be learned."""
     column = table[options.target]
     task = recognised_task(column) if options.task == "auto" else options.task
     check_target(column, options.target, task, is_typed=True)

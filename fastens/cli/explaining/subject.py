@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.models.model_files import predicted_values
+from fastens.cli.models.model_files import predict_values
 from fastens.cli.report.report import Truth, mean_loss, row_losses
 from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
 from fastens.cli.table.split import ModelCard
@@ -82,7 +82,7 @@ class Subject:
     def with_values_of(self, column: int, rows: NDArray, donors: NDArray) -> Array:
         """Return predictions for rows after one column is replaced by its values in other rows."""
         X, name = self.X, self.X.column_names[column]
-        return predicted_values(self.model, X.take(rows).set_column(column, name, X[name].take(donors)))
+        return predict_values(self.model, X.take(rows).set_column(column, name, X[name].take(donors)))
 
     def sample(self, most: int) -> NDArray[np.intp]:
         """Return at most `most` evenly spaced rows."""
@@ -306,7 +306,7 @@ def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
     text = str(subject.X.column(0)[row].as_py() or "")
     words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MAX_WORDS]
     shortened = [re.sub(rf"\b{re.escape(word)}\b", " ", text) for word in words]
-    changed = predicted_values(subject.model, pa.table({name: pa.array([text, *shortened], pa.string())}))
+    changed = predict_values(subject.model, pa.table({name: pa.array([text, *shortened], pa.string())}))
     # The probabilities of the other classes are summed, because 1 - p loses all precision if p is nearly 1.
     k = output if changed.shape[1] > 2 else 1
     odds = np.log(np.maximum(changed[:, k], TINY)) - np.log(np.maximum(np.delete(changed, k, axis=1).sum(axis=1), TINY))
