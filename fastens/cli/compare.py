@@ -23,7 +23,7 @@ from fastens.cli.report.report import (
     cross_validate,
     draw_leaderboard,
     fold_rows,
-    ranked,
+    rank_entries,
 )
 from fastens.cli.table.columns import CommandError
 from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
@@ -35,7 +35,7 @@ Without a table, the command uses an example table of scikit-learn."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens compare` with its options to `commands`."""
     usage = "fastens compare [TABLE] [--target COL] [options]"
     parser = commands.add_parser("compare", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
@@ -72,12 +72,12 @@ def run(options: argparse.Namespace) -> None:
         _cross_validate_models(models, task, folds, entries, report, options)
     except KeyboardInterrupt:
         if any(entry.scores for entry in entries[1:]):  # after an interrupt, partial results are shown but not written
-            report.leaderboard(f"Leaderboard of the finished models ({_folds_text(options)})", ranked(entries))
+            report.leaderboard(f"Leaderboard of the finished models ({_folds_text(options)})", rank_entries(entries))
         raise
     if not any(entry.scores for entry in entries[1:]):
         reasons = [f"{entry.name}: {entry.failure}" for entry in entries[1:]]
         raise CommandError(f"no model supports the table: {'; '.join(reasons)}")
-    entries = ranked(entries)
+    entries = rank_entries(entries)
     if options.output:
         write_tables([leaderboard_table(entries)], options.output)
     if options.picture:
@@ -93,8 +93,7 @@ def run(options: argparse.Namespace) -> None:
         ]
     )
     report.warnings(score_warnings(best, what="The best"))
-    written = [path for path in (options.output, options.picture) if path]
-    if written:
+    if written := [path for path in (options.output, options.picture) if path]:
         report.facts([("", ""), ("written", ", ".join(written))])
 
 
@@ -122,9 +121,8 @@ def _cross_validate_models(
                 Entry(STACK, failure=f"it needs two models that support the table, and there are {len(members)}")
             )
         else:
-            entries.append(
-                cross_validate(STACK, _create_stack(members, task, options), task, folds, partial(advance, STACK))
-            )
+            stack = _make_stack(members, task, options)
+            entries.append(cross_validate(STACK, stack, task, folds, partial(advance, STACK)))
 
 
 def _folds_text(options: argparse.Namespace) -> str:
@@ -183,13 +181,13 @@ def _create_models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
     return {name: _create_estimator(by_name[name], task, options) for name in wanted}
 
 
-def _create_stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
+def _make_stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
     """Return a stacking estimator of `members`, the fitted models by name."""
     return _create_estimator(partial(estimator_class("stacking", task.card.task), list(members.items())), task, options)
 
 
 def _create_estimator(estimator: Callable[..., Any], task: Task, options: argparse.Namespace) -> Any:
-    """Call a class with those of its parameters that options give: seed, threads, weight type, text columns."""
+    """Call a class with seed, threads, weight type and text columns, as far as it has these parameters."""
     common = {"random_state": options.random_state, "n_jobs": options.n_jobs, "weight_type": options.weight_type}
     common |= {"text_features": task.card.texts} if task.card.texts else {}
     parameters = inspect.signature(estimator).parameters

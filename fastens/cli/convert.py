@@ -13,7 +13,7 @@ from fastens.cli.table.tables import add_overwrite, check_output
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens convert` with its options to `commands`."""
     text = (
         "Convert a model of another library (LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX) to a "
         "fastens model file with the same predictions."

@@ -25,7 +25,7 @@ MAX_PARTS = (10, 5)
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens evaluate` with its options to `commands`."""
     text = (
         "Score a model on a table with the true target, and compare it with a constant prediction from the "
         "training rows."
@@ -61,16 +61,14 @@ def run(options: argparse.Namespace) -> None:
     if trained_on is not None:
         notes.append(f"The model was trained on {trained_on.sum():,} of these rows, so the scores are too optimistic.")
         parts = [("training rows", np.flatnonzero(trained_on)), ("held-out rows", np.flatnonzero(~trained_on))]
-        _print_scores_by_part(report, "Scores by rows", parts, predicted, truth)
+        _print_parts(report, "Scores by rows", parts, predicted, truth)
     if order is not None:
-        _print_scores_by_part(
-            report, f"Scores by {order.name!r}", order.parts(MAX_PARTS[order.is_time]), predicted, truth
-        )
+        _print_parts(report, f"Scores by {order.name!r}", order.parts(MAX_PARTS[order.is_time]), predicted, truth)
     report.notes([*unfit, *notes, *area_notes(truth)])
     report.warnings(score_warnings(scores))
 
 
-def _print_scores_by_part(
+def _print_parts(
     report: Report, title: str, parts: list[tuple[str, NDArray[np.intp]]], predicted: NDArray, truth: Truth
 ) -> None:
     """Print scores for each part, a name with row indices, such as a group or time period."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.evaluate import drop_unlabelled_rows, read_truth
-from fastens.cli.explaining.subject import Subject, affordable_rows, contribution_batches, explains
+from fastens.cli.explaining.subject import Subject, affordable_rows, contribution_batches, has_contributions
 from fastens.cli.models.model_files import load_model, model_features, predict_one_output, table_schema
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
@@ -34,7 +34,7 @@ table with the contribution of each column to the prediction of each row."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens explain` with its options to `commands`."""
     parser = commands.add_parser("explain", description=DESCRIPTION)
     add = parser.add_argument
     add("model", metavar="MODEL", help="a model file written by fastens train")
@@ -65,14 +65,14 @@ def run(options: argparse.Namespace) -> None:
         with writing(options.output) as unfinished:
             Path(unfinished).write_text(page, encoding="utf-8")
     facts = [("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")]
-    if explains(model):
+    if has_contributions(model):
         rows = _select_rows(model, X, options.rows)
         with waiting(report.err, f"contributions of {len(rows):,} rows"):
             write_tables(contribution_batches(model, X, rows), contributions_path)
         facts.append(("contributions", f"{contributions_path} ({len(rows):,} of {len(table):,} rows)"))
     report.notes([*unfit, *notes])
     report.facts(facts)
-    if options.contributions and not explains(model):
+    if options.contributions and not has_contributions(model):
         report.line(f"{contributions_path} is not written, because {type(model).__name__} has no contributions")
 
 
@@ -98,7 +98,7 @@ def _check_outputs(options: argparse.Namespace) -> str:
 def _explained_subject(
     model: Any, card: ModelCard, tables: tuple[pa.Table, pa.Table], options: argparse.Namespace
 ) -> tuple[Subject, list[str]]:
-    """Return the rows with a target, or all rows if none has one, as a Subject, and a note on rows left out."""
+    """Return the rows of (table, features) that have a target, or all if none has, and a note on the rows left out."""
     table, X = tables
     target = options.target or card.target
     rows = np.arange(len(table))

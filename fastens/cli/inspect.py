@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from fastens.cli.inspecting.checks import TargetColumn
-from fastens.cli.inspecting.inspection import Inspection, inspected, print_inspection
+from fastens.cli.inspecting.inspection import Inspection, inspect_table, print_inspection
 from fastens.cli.page.contents import table_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
@@ -25,7 +25,7 @@ also reports how well each column alone predicts it."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens inspect` with its options to `commands`."""
     parser = commands.add_parser("inspect", description=DESCRIPTION)
     add = parser.add_argument
     add("table", metavar="TABLE", help="a table in a file")
@@ -69,7 +69,7 @@ def _inspect_table(options: argparse.Namespace) -> Inspection:
     dropped = named_columns(options.drop, table, "--drop")
     if target is not None and target.name in dropped:
         raise CommandError(f"--drop must not name the target, {target.name!r}")
-    return inspected(table.drop_columns(dropped), target, source.schema, notes)
+    return inspect_table(table.drop_columns(dropped), target, source.schema, notes)
 
 
 def _target_column(table: pa.Table, options: argparse.Namespace) -> TargetColumn:

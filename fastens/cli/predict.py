@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.explaining.subject import contribution_columns, explains, rows_at_once
+from fastens.cli.explaining.subject import contribution_columns, has_contributions, rows_at_once
 from fastens.cli.models.model_files import (
     columns_used_by_model,
     feature_kinds,
     load_model,
+    placeholders,
     predict_values,
     table_schema,
-    unread_placeholders,
 )
 from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
@@ -48,7 +48,7 @@ NOT_PREDICTED = "not predicted"
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens predict` with its options to `commands`."""
     text = "Predict every row of a table, in order: the class and class probabilities, or the value."
     parser = commands.add_parser("predict", description=text)
     parser.add_argument("model", metavar="MODEL", help="a model file written by fastens train")
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     table = opened(options.tables, later_schema(options, table_schema(card), options.tables), sheet=options.sheet)
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     kinds = feature_kinds(model, card, table.empty)
-    if options.contributions and not explains(model):
+    if options.contributions and not has_contributions(model):
         raise CommandError(f"--contributions requires a model that predicts a sum of trees; got {type(model).__name__}")
     unfit = unfit_rows(table.read(_columns_to_read(model, kinds, table.empty, options))) if table.is_lenient else {}
     if len(unfit) == table.n_rows:
@@ -170,9 +170,7 @@ def _columns_to_read(model: Any, kinds: Mapping[str, str], empty: pa.Table, opti
 def _add_unread_columns(part: pa.Table, kinds: Mapping[str, str], empty: pa.Table) -> pa.Table:
     """Append placeholders for the columns in `kinds` that were not read, with the types in `empty`."""
     for name in kinds.keys() - set(part.column_names):
-        part = part.append_column(
-            empty.schema.field(name), unread_placeholders(empty.schema.field(name).type, part.num_rows)
-        )
+        part = part.append_column(empty.schema.field(name), placeholders(empty.schema.field(name).type, part.num_rows))
     return part
 
 

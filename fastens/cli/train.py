@@ -27,7 +27,7 @@ from fastens.cli.report.report import (
     constant_prediction,
     score,
     score_constant,
-    shown,
+    score_text,
 )
 from fastens.cli.table.columns import CommandError, first_line, listed
 from fastens.cli.table.large import connect_cluster, delayed_partitions, large_task
@@ -57,7 +57,7 @@ class Trained:
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens train` with its options to `commands`."""
     usage = "fastens train [TABLE ...] [--target COL] [options]"
     parser = commands.add_parser("train", description=DESCRIPTION, usage=usage)
     add_task_options(parser, takes_several=True)
@@ -231,7 +231,7 @@ def _print_model(model: Any, task: Task, report: Report) -> None:
         report.facts([(member, f"{loss:.5g}, {share:.0%}") for loss, share, member in members])
     if hasattr(model, "oob_score_"):
         name = "accuracy" if task.is_classification else "R²"
-        report.facts([("", ""), ("out-of-bag", f"{name} {shown(name, model.oob_score_)}")])
+        report.facts([("", ""), ("out-of-bag", f"{name} {score_text(name, model.oob_score_)}")])
     report.importances(gain_shares(model, task))
     if hasattr(model, "most_informative_terms"):
         report.informative_terms(model.most_informative_terms())

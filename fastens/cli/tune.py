@@ -31,7 +31,7 @@ same command again to resume it."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens tune` with its options to `commands`."""
     usage = "fastens tune [TABLE] [--target COL] [--time-limit SECONDS] [options]"
     parser = commands.add_parser("tune", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
@@ -166,11 +166,7 @@ def _print_leaderboard(report: Report, result: fastens.TuningResult, metric: str
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("parameters")
     for row, trial in enumerate(result.leaderboard[:N_SHOWN]):
-        cells = [
-            trial.family,
-            with_error("", _metric_value(trial, metric), trial.standard_error),
-            f"{trial.seconds:.3g} s",
-        ]
+        cells = [trial.family, with_error("", _score(trial, metric), trial.standard_error), f"{trial.seconds:.3g} s"]
         table.add_row(str(row + 1), *cells, parameters_text(trial))
     report.out.print(table)
 
@@ -183,7 +179,7 @@ def parameters_text(trial: fastens.Trial) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "defaults"
 
 
-def _metric_value(trial: fastens.Trial, metric: str) -> float:
+def _score(trial: fastens.Trial, metric: str) -> float:
     """Return the score of a trial: its loss, or the negative loss for a metric of scikit-learn."""
     return trial.loss if metric == "loss" else -trial.loss
 
@@ -195,7 +191,7 @@ def _leaderboard_table(result: fastens.TuningResult, metric: str) -> pa.Table:
     return pa.table(
         {
             "model": [trial.family for trial in trials],
-            metric: [_metric_value(trial, metric) for trial in trials],
+            metric: [_score(trial, metric) for trial in trials],
             "standard error": [trial.standard_error for trial in trials],
             "seconds": [trial.seconds for trial in trials],
             "rounds": [float(np.mean(trial.n_estimators)) for trial in trials],

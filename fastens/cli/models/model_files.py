@@ -83,7 +83,7 @@ def _split_features(model: Any) -> list[int] | None:
 
 
 @lru_cache(maxsize=16)
-def unread_placeholders(type_: pa.DataType, n_rows: int) -> pa.Array:
+def placeholders(type_: pa.DataType, n_rows: int) -> pa.Array:
     """Return zeros or missing values of a type, for a column that was not read because no prediction needs it."""
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return pa.array(np.zeros(n_rows, dtype=type_.to_pandas_dtype()))

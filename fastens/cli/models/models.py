@@ -317,7 +317,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def add_quality(parser: argparse.ArgumentParser) -> None:
-    """Add `--quality` and its `--time-limit`."""
+    """Add the options --quality and --time-limit to the parser of `fastens train`."""
     text = "quality preset of boosting: fast, default or best (an ensemble of boosting and forests)"
     parser.add_argument("--quality", choices=QUALITIES, help=text)
     text = "time limit in seconds with --quality best"

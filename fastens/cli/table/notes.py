@@ -58,7 +58,7 @@ def _numeric_identifier_reason(column: pa.ChunkedArray, name: str) -> str | None
     is_whole = pa.types.is_integer(column.type) or whole_numbers(column.drop_null().cast(pa.float64()).chunks)
     if n_distinct(column) < n_values or not is_whole:
         return None
-    words = name_words(name)
+    words = to_words(name)
     named = NAMED if "id" in words or any(map(ID_WORD.fullmatch, words[-1:])) else None
     if not pa.types.is_integer(column.type) or column.null_count:
         return named
@@ -77,7 +77,7 @@ def _is_row_index(column: pa.ChunkedArray) -> bool:
     return bool(np.all(values == np.floor(values)) and np.mean(steps == 1) >= INDEX_STEPS and np.mean(steps > 0) > 0.9)
 
 
-def name_words(name: str) -> list[str]:
+def to_words(name: str) -> list[str]:
     """Return the lower-case words of a column name, split at spaces, underscores, other signs and capitals."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", " ", name)
     return re.sub(r"(?<=[A-Z])(?=[A-Z][a-z])", " ", spaced).lower().split()
@@ -85,7 +85,7 @@ def name_words(name: str) -> list[str]:
 
 def is_group(column: pa.ChunkedArray, kind: str, name: str) -> bool:
     """Return True if a column has the name of an identifier, and several rows for most of its values."""
-    if kind not in (TEXT, NUMBER) or not _is_group_name(name_words(name)) or pa.types.is_floating(column.type):
+    if kind not in (TEXT, NUMBER) or not _is_group_name(to_words(name)) or pa.types.is_floating(column.type):
         return False
     return GROUP_MINIMUM <= n_distinct(column) <= (len(column) - column.null_count) / 2
 

@@ -87,11 +87,9 @@ class FileParts:
                 for name in columns:
                     column = self.schema.columns.get(name)
                     if column is not None and self.is_lenient:
-                        made[name], reasons = _convert_fitting(name, part[name], column, reasons)
+                        made[name], reasons = _convert(name, part[name], column, reasons)
                     else:
-                        made[name] = (
-                            part[name] if column is None else _convert_to_schema(name, part[name], column, first)
-                        )
+                        made[name] = part[name] if column is None else _to_schema(name, part[name], column, first)
                 yield pa.table({**made, UNFIT: reasons} if self.is_lenient else made)
                 first += part.num_rows
 
@@ -233,20 +231,16 @@ def _typed_empty(empty: pa.Table, schema: TableSchema) -> pa.Table:
     none = pa.nulls(0, pa.string())
     return pa.table(
         {
-            name: _convert_fitting(name, empty[name], schema.columns[name], none)[0]
-            if name in schema.columns
-            else empty[name]
+            name: _convert(name, empty[name], schema.columns[name], none)[0] if name in schema.columns else empty[name]
             for name in empty.column_names
         }
     )
 
 
-def _convert_fitting(
-    name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Array
-) -> tuple[pa.ChunkedArray, pa.Array]:
+def _convert(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Array) -> tuple[pa.ChunkedArray, pa.Array]:
     """Return values in the type of the schema, missing if they do not fit, and `reasons` filled in for these rows."""
     if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
-        return _convert_to_schema(name, values, column, 0), reasons
+        return _to_schema(name, values, column, 0), reasons
     distinct = values.unique().drop_null()
     is_odd = [not _fits_column(name, value, column) for value in distinct]
     if column.type == NUMBER:
@@ -259,7 +253,7 @@ def _convert_fitting(
         odd_reasons = pa.array(texts, pa.string()).take(pc.index_in(values, odd).combine_chunks())
         reasons = pc.coalesce(reasons, odd_reasons)
         values = pc.if_else(mask, None, values)
-    made = _parse_times(values) if column.type == OTHER else _convert_to_schema(name, values, column, 0)
+    made = _parse_times(values) if column.type == OTHER else _to_schema(name, values, column, 0)
     return made, reasons
 
 
@@ -299,7 +293,7 @@ def _parquet_parts(batches: Any, schema: TableSchema, requested: Mapping[str, Co
         schema = replace(schema, columns={name: typing.read(name, head[name])[1] for name in head.column_names})
     declared = {name: schema.columns.get(name) for name in empty.column_names}
     typed = {
-        name: empty[name] if declaration is None else _convert_to_schema(name, empty[name], declaration, 0)
+        name: empty[name] if declaration is None else _to_schema(name, empty[name], declaration, 0)
         for name, declaration in declared.items()
     }
 
@@ -340,7 +334,7 @@ def _row_slices(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(first, BATCH_ROWS)
 
 
-def _convert_to_schema(name: str, values: pa.ChunkedArray, column: Column, first_row: int) -> pa.ChunkedArray:
+def _to_schema(name: str, values: pa.ChunkedArray, column: Column, first_row: int) -> pa.ChunkedArray:
     """Convert values to the type of a column, with floats for texts of numbers; errors count from `first_row`."""
     converted = as_known(name, values, column, first_row)
     return converted.cast(pa.float64()) if column.type == NUMBER and converted.type != values.type else converted

@@ -39,7 +39,7 @@ def add_reading_options(parser: argparse.ArgumentParser, default: str = "default
 def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
     """Return the schema to read a table for a saved model: its training schema, changed by the reading options."""
     _check_formats(_format_options(options), paths)
-    of_options = _schema_of_options(options)
+    of_options = _read_schema(options)
     changed = {name: value for name in READING_OPTIONS if (value := getattr(of_options, name)) not in (None, ())}
     columns = {**saved.columns, **of_options.columns}
     for name, type_ in _parse_column_types(options).items():
@@ -52,7 +52,7 @@ def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | S
 def read_with_options(options: argparse.Namespace) -> ReadTable:
     """Read the training table with the reading options; raise CommandError if they do not fit the file."""
     _check_formats(_format_options(options), options.table)
-    source = read_table(options.table, _schema_of_options(options), types_from_options(options), options.sheet)
+    source = read_table(options.table, _read_schema(options), types_from_options(options), options.sheet)
     check_typed_columns(options, source.table.column_names)
     check_target_column(options, source.table.column_names, source.notes)
     return source
@@ -72,9 +72,7 @@ def check_target_column(options: argparse.Namespace, names: list[str], notes: Se
 def schema_from_options(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
     """Return the schema and the column types by name that reading options give for a table read in parts."""
     _check_formats(_format_options(options), options.table)
-    return _schema_of_options(options), {
-        name: Column.given(type_) for name, type_ in types_from_options(options).items()
-    }
+    return _read_schema(options), {name: Column.given(type_) for name, type_ in types_from_options(options).items()}
 
 
 def check_typed_columns(options: argparse.Namespace, names: list[str]) -> None:
@@ -106,7 +104,7 @@ def _check_formats(options: Mapping[str, Any], paths: str | Sequence[str]) -> No
             raise CommandError(f"{option} applies only to {kinds}; got {' and '.join(sorted(formats))}")
 
 
-def _schema_of_options(options: argparse.Namespace) -> TableSchema:
+def _read_schema(options: argparse.Namespace) -> TableSchema:
     """Return the schema in the file `--schema`, with the format and missing-value codes from other options."""
     lines = {name: getattr(options, name) for name in _LINES}
     for name, value in lines.items():

@@ -54,9 +54,7 @@ class Order:
     def by_time(cls, column: pa.ChunkedArray, name: str) -> Order:
         """Return the order by a column of dates or numbers; codes are dense ranks, 0 for missing values."""
         if kind_of(column.type) not in (DATE, TIMESTAMP, TIME, NUMBER):
-            raise CommandError(
-                f"--time-column must name a date or numeric column; {name!r} holds {_example_text(column)}"
-            )
+            raise CommandError(f"--time-column must name a date or numeric column; {name!r} holds {_example(column)}")
         present = pc.fill_null(pc.invert(pc.is_null(column, nan_is_null=True)), False)
         ranks = np.zeros(len(column), dtype=np.int64)
         is_present = np.asarray(present.to_numpy())
@@ -67,9 +65,7 @@ class Order:
     def by_group(cls, column: pa.ChunkedArray, name: str) -> Order:
         """Return the order by a column of groups; codes are group numbers, 0 for rows without a group."""
         if pa.types.is_nested(column.type):
-            raise CommandError(
-                f"--group must name a column without nested values; {name!r} holds {_example_text(column)}"
-            )
+            raise CommandError(f"--group must name a column without nested values; {name!r} holds {_example(column)}")
         return cls._create(name, False, column_codes(column), column)
 
     @classmethod
@@ -78,7 +74,7 @@ class Order:
         if len(np.unique(codes)) < 2:
             option = "--time-column" if is_time else "--group"
             raise CommandError(
-                f"{option} must name a column with at least two values; {name!r} holds only {_example_text(column)}"
+                f"{option} must name a column with at least two values; {name!r} holds only {_example(column)}"
             )
         return cls(name, is_time, codes, column)
 
@@ -152,7 +148,7 @@ def _assign_periods(counts: Codes, n_parts: int) -> Codes:
     return np.clip(part, indices - len(counts) + n_parts, indices)
 
 
-def _example_text(column: pa.ChunkedArray) -> str:
+def _example(column: pa.ChunkedArray) -> str:
     """Return the first present value of a column as quoted text, or "nothing" if all values are missing."""
     return repr(example_of(column)) if len(column) > column.null_count else "nothing"
 
