@@ -163,7 +163,7 @@ class Chart:
         self._path(x, y, f"line {style}", "L")
 
     def dots(self, x: ArrayLike, y: ArrayLike, style: str) -> None:
-        """Draw dots as one path of zero-length strokes with round caps, which needs only a few bytes per dot."""
+        """Draw dots at points in data coordinates, as one path of zero-length strokes, which is short."""
         self._path(x, y, f"dots {style}", "")
 
     def dot(self, x: float, y: float, style: str, title: str, radius: float = 4.0) -> None:
@@ -172,7 +172,7 @@ class Chart:
         self._parts.append(element("circle", element("title", title), **circle))
 
     def area(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, style: str) -> None:
-        """Fill the area between the lines `low` and `high` over x."""
+        """Fill the area between the lines `low` and `high` over x, in data coordinates."""
         x = np.asarray(x, dtype=np.float64)
         self._path(np.append(x, x[::-1]), np.append(low, np.asarray(high)[::-1]), f"area {style}", "L")
 

@@ -89,7 +89,7 @@ def _format_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_formats(options: Mapping[str, Any], paths: str | Sequence[str]) -> None:
-    """Raise CommandError if an option does not apply to the formats of the files."""
+    """Raise CommandError if an option that is not None, by name, does not apply to the formats of the files."""
     try:
         formats = {format_of(file) for file in files_of(paths)}
     except TableFileError as error:

@@ -265,7 +265,7 @@ def label_table(table: pa.Table, target: str, options: argparse.Namespace) -> La
 
 
 def drop_zero_weights(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray | None]:
-    """Return the rows with positive weights in the column `name` and these weights; all rows and None if None."""
+    """Return the rows with positive weights in column `name`, and these weights; without a name, all rows and None."""
     weight = weight_values(table, name)
     return (table, None) if weight is None else (table.filter(pa.array(weight > 0)), weight[weight > 0])
 
