@@ -23,7 +23,7 @@ from fastens.cli.report.report import (
     cross_validate,
     draw_leaderboard,
     fold_rows,
-    ranked,
+    rank_entries,
 )
 from fastens.cli.table.columns import CommandError
 from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
@@ -35,7 +35,7 @@ Without a table, the command uses an example table of scikit-learn."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens compare` with its options to `commands`."""
     usage = "fastens compare [TABLE] [--target COL] [options]"
     parser = commands.add_parser("compare", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
@@ -59,31 +59,31 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, cross-validate each model, print and write the leaderboard."""
-    _check(options)
+    _check_options(options)
     report = Report()
     options.reads_words = True
     task = read_task(options)
-    models = _models(task, options)
+    models = _create_models(task, options)
     _check_folds(task, options.folds)
     folds = fold_rows(task, options.folds, options.random_state)
     show_task(report, task, has_folds=True)
     entries = [constant_entry(task, folds)]
     try:
-        _compare(models, task, folds, entries, report, options)
+        _cross_validate_models(models, task, folds, entries, report, options)
     except KeyboardInterrupt:
         if any(entry.scores for entry in entries[1:]):  # after an interrupt, partial results are shown but not written
-            report.leaderboard(f"Leaderboard of the finished models ({_of_folds(options)})", ranked(entries))
+            report.leaderboard(f"Leaderboard of the finished models ({_folds_text(options)})", rank_entries(entries))
         raise
     if not any(entry.scores for entry in entries[1:]):
         reasons = [f"{entry.name}: {entry.failure}" for entry in entries[1:]]
         raise CommandError(f"no model supports the table: {'; '.join(reasons)}")
-    entries = ranked(entries)
+    entries = rank_entries(entries)
     if options.output:
         write_tables([leaderboard_table(entries)], options.output)
     if options.picture:
         with writing(options.picture) as unfinished:
             draw_leaderboard(entries, task.title, unfinished)
-    report.leaderboard(f"Leaderboard ({_of_folds(options)})", entries)
+    report.leaderboard(f"Leaderboard ({_folds_text(options)})", entries)
     best = best_scores(entries)
     report.notes(
         [
@@ -93,12 +93,11 @@ def run(options: argparse.Namespace) -> None:
         ]
     )
     report.warnings(score_warnings(best, what="The best"))
-    written = [path for path in (options.output, options.picture) if path]
-    if written:
+    if written := [path for path in (options.output, options.picture) if path]:
         report.facts([("", ""), ("written", ", ".join(written))])
 
 
-def _compare(
+def _cross_validate_models(
     models: Mapping[str, Any],
     task: Task,
     folds: list[Any],
@@ -106,7 +105,7 @@ def _compare(
     report: Report,
     options: argparse.Namespace,
 ) -> None:
-    """Add an entry for each model and one for a stack of the models."""
+    """Append an entry to `entries` for each model and, with --stack, for a stack of the models that succeeded."""
     with comparison_progress(report.err, (len(models) + options.stack) * len(folds)) as advance:
         for name, model in models.items():
             model_task = task if hasattr(model, "text_features") else task.without_texts()
@@ -122,16 +121,18 @@ def _compare(
                 Entry(STACK, failure=f"it needs two models that support the table, and there are {len(members)}")
             )
         else:
-            entries.append(cross_validate(STACK, _stack(members, task, options), task, folds, partial(advance, STACK)))
+            stack = _make_stack(members, task, options)
+            entries.append(cross_validate(STACK, stack, task, folds, partial(advance, STACK)))
 
 
-def _of_folds(options: argparse.Namespace) -> str:
+def _folds_text(options: argparse.Namespace) -> str:
+    """Return the number of folds and the column that forms them, for the title of the leaderboard."""
     by = f" by {options.time_column or options.group!r}" if options.time_column or options.group else ""
     return f"{options.folds} folds{by}, mean ± standard error"
 
 
 def leaderboard_table(entries: list[Entry]) -> pa.Table:
-    """Return a table with one row per model: scores with standard errors, times and size."""
+    """Return a table with a row per model that did not fail: scores, standard errors, times and size in bytes."""
     done = [entry for entry in entries if entry.scores]
     names = list(done[0].scores[0])
     columns: dict[str, list[Any]] = {"model": [entry.name for entry in done]}
@@ -144,7 +145,8 @@ def leaderboard_table(entries: list[Entry]) -> pa.Table:
     return pa.table(columns)
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise CommandError if an option is invalid or an output cannot be written."""
     if options.n_jobs == 0:
         raise CommandError("--n-jobs must be an integer other than 0; got 0")
     if options.output:
@@ -156,17 +158,17 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _check_folds(task: Task, n_folds: int) -> None:
-    """Raise CommandError if there are too few rows, or too few rows of every class, for the folds."""
-    most, what = len(task.rows.y), "number of rows"
+    """Raise CommandError if n_folds is below 2, or above the number of rows or of rows of the largest class."""
+    max_folds, what = len(task.rows.y), "number of rows"
     if task.is_classification and task.order is None:
         counts = np.unique(task.rows.y, return_counts=True)[1]
-        most, what = int(counts.max()), "number of rows of the most frequent class"
-    if not 2 <= n_folds <= most:
-        raise CommandError(f"--folds must be at least 2 and at most {most:,}, the {what}; got {n_folds}")
+        max_folds, what = int(counts.max()), "number of rows of the most frequent class"
+    if not 2 <= n_folds <= max_folds:
+        raise CommandError(f"--folds must be at least 2 and at most {max_folds:,}, the {what}; got {n_folds}")
 
 
-def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the estimators to compare, by name."""
+def _create_models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the estimators that --models names, or all quick ones for the task, by name of the family."""
     by_name = families(task.card.task)
     wanted = (
         quick_families(task.card.task) if options.models is None else list(dict.fromkeys(options.models.split(",")))
@@ -176,15 +178,16 @@ def _models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
             raise CommandError(f"--models must be among {', '.join(by_name)} for {task.card.task}; got {name!r}")
     if options.stack and len(wanted) < MIN_MEMBERS:
         raise CommandError(f"--stack needs at least two models; got {', '.join(wanted)}")
-    return {name: _make(by_name[name], task, options) for name in wanted}
+    return {name: _create_estimator(by_name[name], task, options) for name in wanted}
 
 
-def _stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
-    """Return a stacking estimator of the models that were fitted without errors."""
-    return _make(partial(estimator_class("stacking", task.card.task), list(members.items())), task, options)
+def _make_stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
+    """Return a stacking estimator of `members`, the fitted models by name."""
+    return _create_estimator(partial(estimator_class("stacking", task.card.task), list(members.items())), task, options)
 
 
-def _make(estimator: Callable[..., Any], task: Task, options: argparse.Namespace) -> Any:
+def _create_estimator(estimator: Callable[..., Any], task: Task, options: argparse.Namespace) -> Any:
+    """Call a class with seed, threads, weight type and text columns, as far as it has these parameters."""
     common = {"random_state": options.random_state, "n_jobs": options.n_jobs, "weight_type": options.weight_type}
     common |= {"text_features": task.card.texts} if task.card.texts else {}
     parameters = inspect.signature(estimator).parameters

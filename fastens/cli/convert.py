@@ -13,7 +13,7 @@ from fastens.cli.table.tables import add_overwrite, check_output
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens convert` with its options to `commands`."""
     text = (
         "Convert a model of another library (LightGBM text, XGBoost JSON or UBJSON, CatBoost JSON, ONNX) to a "
         "fastens model file with the same predictions."
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         categories = {} if options.categories is None else read_categories(options.categories)
         model = fastens.from_model(
-            options.model, categories=_by_place(categories, options.model), missing=options.missing
+            options.model, categories=_column_keys_to_indices(categories, options.model), missing=options.missing
         )
     except FileNotFoundError as error:
         raise CommandError(f"no such file: {error.filename}") from error
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def read_categories(path: str) -> dict[str, list[Any]]:
-    """Read the categories of columns from a JSON file, by the keys in the file."""
+    """Read a JSON file that maps names or indices of columns to lists of categories."""
     rule = f'--categories: {path} must hold JSON such as {{"column": ["first", "second"]}}'
     try:
         with open(path, encoding="utf-8") as file:
@@ -66,8 +66,8 @@ def read_categories(path: str) -> dict[str, list[Any]]:
     return categories
 
 
-def _by_place(categories: dict[str, list[Any]], model: str) -> dict[Any, list[Any]]:
-    """Replace keys that are integers, and are not column names of the model, by column indices."""
+def _column_keys_to_indices(categories: dict[str, list[Any]], model: str) -> dict[Any, list[Any]]:
+    """Return categories by column; integer keys that are not column names of the model file become indices."""
     if not any(map(str.isdecimal, categories)):
         return dict(categories)
     names = set(getattr(fastens.from_model(model), "feature_names_in_", ()))

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from fastens import __version__
-from fastens.cli.table.columns import CommandError, first_line, visible
+from fastens.cli.table.columns import CommandError, escape_control_characters, first_line
 
 COMMANDS = {
     "inspect": "check a table before training",
@@ -40,6 +40,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser with one-line errors, because the usage of `train` would fill the screen."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise CommandError with the message and the command that prints help."""
         raise CommandError(f"{message} (see {self.prog} --help)")
 
 
@@ -68,17 +69,18 @@ class _OutputStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write text."""
+        """Write text, or drop it after a write error, and return its length."""
         if self.error is None:
-            self._try(lambda: self._stream.write(text))
+            self._write_tolerantly(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        """Flush the buffered text."""
+        """Flush the buffered text, unless a write error has occurred."""
         if self.error is None:
-            self._try(self._stream.flush)
+            self._write_tolerantly(self._stream.flush)
 
-    def _try(self, write: Callable[[], Any]) -> None:
+    def _write_tolerantly(self, write: Callable[[], Any]) -> None:
+        """Call `write`; store an OSError, discard later output, and raise the error if the stream is needed."""
         try:
             write()
         except OSError as error:
@@ -90,8 +92,8 @@ class _OutputStream:
 
 
 @contextmanager
-def _outputs() -> Iterator[_OutputStream]:
-    """Replace standard output and error by `_OutputStream`; a stream that is already closed discards its text."""
+def _tolerant_streams() -> Iterator[_OutputStream]:
+    """Replace standard output and error by `_OutputStream` within the context; yield the stream for output."""
     streams = sys.stdout, sys.stderr
     with open(os.devnull, "w") as nowhere:
         for stream in streams:
@@ -113,11 +115,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     pipe, such as head, closes it early, a command that writes files continues and returns 0. Other commands return 141,
     like tools that are ended by SIGPIPE.
     """
-    with _outputs() as out:
+    with _tolerant_streams() as out:
         status = 0
         try:
             try:
-                status = _status(argv)
+                status = _run_with_status(argv)
             finally:
                 out.flush()
         except (OSError, SystemExit) as error:  # argparse exits by SystemExit and ignores write errors
@@ -132,13 +134,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
 
 
-def _status(argv: Sequence[str] | None) -> int:
-    """Run a command and return its exit status."""
+def _run_with_status(argv: Sequence[str] | None) -> int:
+    """Run a command and return its exit status; errors of the user and interrupts are printed on one line."""
     try:
-        with _short_warnings(), _stopped_by_sigterm():
-            _run(argv)
+        with _print_short_warnings(), _raise_on_sigterm():
+            _run_command(argv)
     except CommandError as error:
-        print(f"fastens: {visible(str(error))}", file=sys.stderr)
+        print(f"fastens: {escape_control_characters(str(error))}", file=sys.stderr)
         return 2
     except _Terminated:
         print("fastens: terminated", file=sys.stderr)
@@ -150,8 +152,8 @@ def _status(argv: Sequence[str] | None) -> int:
 
 
 @contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into an exception if this is the main thread and no other handler is installed."""
+def _raise_on_sigterm() -> Iterator[None]:
+    """Raise _Terminated on SIGTERM in the context, if this is the main thread and there is no other handler."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
@@ -175,44 +177,45 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def _short_warnings() -> Iterator[None]:
-    """Print each warning once and on one line, because repeated fits would fill the screen with warnings."""
+def _print_short_warnings() -> Iterator[None]:
+    """Print each warning of the context once and on one line, because repeated fits repeat their warnings."""
     shown = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         text = first_line(Warning(message))
         if text not in shown:
             shown.add(text)
-            print(f"fastens: warning: {visible(text)}", file=sys.stderr)
+            print(f"fastens: warning: {escape_control_characters(text)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
 
 
-def _run(argv: Sequence[str] | None) -> None:
-    """Import and run the given command, or show all commands if there is none or it is unknown."""
+def _run_command(argv: Sequence[str] | None) -> None:
+    """Parse the arguments, and import and run their command; raise CommandError for unknown arguments."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = _Parser(prog="fastens", description="Fast tree ensembles for tabular data.")
     parser.add_argument("--version", action="version", version=f"fastens {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for name, summary in COMMANDS.items():
         if arguments[:1] == [name]:
-            _command(name).add_parser(subparsers)
+            _import_command(name).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        raise CommandError(_unknown_argument(unknown[0], subparsers.choices[options.command]))
+        raise CommandError(_unknown_argument_message(unknown[0], subparsers.choices[options.command]))
     if isinstance(sys.stdout, _OutputStream):
         writes = options.command == "train" or any(getattr(options, name, None) for name in _FILES)
         sys.stdout.is_needed = not writes
     options.run(options)
 
 
-def _command(name: str) -> ModuleType:
+def _import_command(name: str) -> ModuleType:
+    """Import the module of a command; raise CommandError if an optional library is not installed."""
     try:
-        with _collecting_nothing():
+        with _without_garbage_collection():
             return import_module(f"fastens.cli.{name}")
     except ModuleNotFoundError as error:
         library = (error.name or "").split(".")[0]
@@ -222,8 +225,8 @@ def _command(name: str) -> ModuleType:
 
 
 @contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Disable garbage collection during imports, which create no cycles; it costs a twelfth of their time."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Disable garbage collection in the context; imports create no cycles, and it costs a twelfth of their time."""
     is_on = gc.isenabled()
     gc.disable()
     try:
@@ -233,8 +236,8 @@ def _collecting_nothing() -> Iterator[None]:
             gc.enable()
 
 
-def _unknown_argument(argument: str, parser: argparse.ArgumentParser) -> str:
-    """Return the error for an unknown argument, with suggestions of similar options."""
+def _unknown_argument_message(argument: str, parser: argparse.ArgumentParser) -> str:
+    """Return the error message for an unknown argument, with similar options of the parser."""
     name = argument.partition("=")[0]
     options = [option for action in parser._actions for option in action.option_strings]
     close = difflib.get_close_matches(name, options, cutoff=0.75)

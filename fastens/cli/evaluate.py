@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from fastens.cli.inspecting.checks import score_warnings
-from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
+from fastens.cli.models.model_files import load_model, model_features, predict_one_output, table_schema
 from fastens.cli.report.report import Report, Truth, area_notes, score, score_constant
 from fastens.cli.table.columns import NUMBER, CommandError, kind_of, listed
-from fastens.cli.table.parts import read_fitting
+from fastens.cli.table.parts import read_fitting_rows
 from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.split import ModelCard, Order
-from fastens.cli.table.target import CLASSIFICATION, required, target_values, weight_values
-from fastens.cli.table.task import DROP, of_some_weight, without_missing_targets
+from fastens.cli.table.target import CLASSIFICATION, required_column, target_values, weight_values
+from fastens.cli.table.task import DROP, drop_missing_targets, drop_zero_weights
 
 # The maximum numbers of groups and of time periods whose scores are shown.
 MAX_PARTS = (10, 5)
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens evaluate` with its options to `commands`."""
     text = (
         "Score a model on a table with the true target, and compare it with a constant prediction from the "
         "training rows."
@@ -45,13 +45,13 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Read the table, predict and print the scores."""
+    """Read the table, predict and print the scores, also by training rows, group and time."""
     model, card = load_model(options.model)
     schema = later_schema(options, table_schema(card), options.table)
-    table, unfit = read_fitting(options.table, schema, options.sheet)
-    table, notes = with_target(table, options.target or card.target, options.weight)
-    order = Order.of(table, options)
-    predicted = values_of_one_output(model, model_features(model, card, table))
+    table, unfit = read_fitting_rows(options.table, schema, options.sheet)
+    table, notes = drop_unlabelled_rows(table, options.target or card.target, options.weight)
+    order = Order.from_options(table, options)
+    predicted = predict_one_output(model, model_features(model, card, table))
     truth = read_truth(model, card, table, options)
     scores = score(predicted, truth)
     constant = None if card.constant is None else score_constant(np.array(card.constant), truth)
@@ -61,47 +61,44 @@ def run(options: argparse.Namespace) -> None:
     if trained_on is not None:
         notes.append(f"The model was trained on {trained_on.sum():,} of these rows, so the scores are too optimistic.")
         parts = [("training rows", np.flatnonzero(trained_on)), ("held-out rows", np.flatnonzero(~trained_on))]
-        _by_part(report, "Scores by rows", parts, predicted, truth)
+        _print_parts(report, "Scores by rows", parts, predicted, truth)
     if order is not None:
-        _by_part(report, f"Scores by {order.name!r}", order.parts(MAX_PARTS[order.is_time]), predicted, truth)
+        _print_parts(report, f"Scores by {order.name!r}", order.parts(MAX_PARTS[order.is_time]), predicted, truth)
     report.notes([*unfit, *notes, *area_notes(truth)])
     report.warnings(score_warnings(scores))
 
 
-def _by_part(
+def _print_parts(
     report: Report, title: str, parts: list[tuple[str, NDArray[np.intp]]], predicted: NDArray, truth: Truth
 ) -> None:
-    """Print the scores by group or time period."""
+    """Print scores for each part, a name with row indices, such as a group or time period."""
     scored = [(name, len(rows), score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
     report.scores_of_parts(title, scored)
 
 
-def with_target(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
-    """Return the rows with a target and a weight, as in training, and a note on rows without a target.
-
-    If the table has no target column, all rows are returned.
-    """
+def drop_unlabelled_rows(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
+    """Return the rows with a target and a positive weight, and a note on rows without a target."""
     if target not in table.column_names:
         return table, []
-    with_targets, notes = without_missing_targets(table, str(target), DROP)
-    return of_some_weight(with_targets, weight)[0], notes
+    with_targets, notes = drop_missing_targets(table, str(target), DROP)
+    return drop_zero_weights(with_targets, weight)[0], notes
 
 
 def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.Namespace) -> Truth:
-    """Read the true values and weights from a table."""
+    """Return the true values and weights in a table, with the classes or the loss of the model."""
     y = true_values(model, card, table, options.target)
     classes = model.classes_ if card.task == CLASSIFICATION else None
     return Truth(y, weight_values(table, options.weight), classes, getattr(model, "loss", None))
 
 
 def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
-    """Return the values of the target; raise CommandError if the model does not know a class."""
+    """Return the values of the target column, by default as in training; raise CommandError for unknown classes."""
     if card.task != CLASSIFICATION and not is_regressor(model):
         raise CommandError(f"{type(model).__name__} does not predict a target column. Score it in Python.")
     name = name or card.target
     if name is None:
         raise CommandError(f"--target must name the column that holds the true values: {listed(table.column_names)}")
-    column = required(table, name, "--target")
+    column = required_column(table, name, "--target")
     kind = card.target_kind or (kind_of(column.type) if card.task == CLASSIFICATION else NUMBER)
     y = target_values(column, name, kind, card.task)
     unknown = [] if card.task != CLASSIFICATION else sorted({str(label) for label in np.setdiff1d(y, model.classes_)})

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.evaluate import read_truth, with_target
-from fastens.cli.explaining.subject import Subject, affordable_rows, contribution_batches, explains
-from fastens.cli.models.model_files import load_model, model_features, table_schema, values_of_one_output
+from fastens.cli.evaluate import drop_unlabelled_rows, read_truth
+from fastens.cli.explaining.subject import Subject, affordable_rows, contribution_batches, has_contributions
+from fastens.cli.models.model_files import load_model, model_features, predict_one_output, table_schema
 from fastens.cli.page.contents import report_page
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
 from fastens.cli.table.columns import CommandError
-from fastens.cli.table.parts import read_fitting
+from fastens.cli.table.parts import read_fitting_rows
 from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.split import ModelCard
 from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
@@ -27,14 +27,14 @@ DEFAULT_OUTPUT = "report.html"
 SECONDS, MIN_ROWS = 15.0, 20
 # Name of a temporary column that holds the row numbers while rows are left out. NUL cannot occur in column names of
 # files.
-_PLACE = "\0row"
+_ROW = "\0row"
 DESCRIPTION = """Explain a model on the rows of a table. The command writes a self-contained HTML report (scores,
 calibration or errors, importances, contributions, dependence on the top columns, training curve, single rows) and a
 table with the contribution of each column to the prediction of each row."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens explain` with its options to `commands`."""
     parser = commands.add_parser("explain", description=DESCRIPTION)
     add = parser.add_argument
     add("model", metavar="MODEL", help="a model file written by fastens train")
@@ -53,37 +53,37 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read the table, explain the model and write the report."""
-    contributions_path = _check(options)
+    contributions_path = _check_outputs(options)
     model, card = load_model(options.model)
     schema = later_schema(options, table_schema(card), options.table)
-    table, unfit = read_fitting(options.table, schema, options.sheet)
+    table, unfit = read_fitting_rows(options.table, schema, options.sheet)
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
-    everything, notes = _subject(model, card, (table, X), options)
+    subject, notes = _explained_subject(model, card, (table, X), options)
     report = Report()
     with waiting(report.err, "explaining"):
-        page = report_page(everything, options.model, options.table)
+        page = report_page(subject, options.model, options.table)
         with writing(options.output) as unfinished:
             Path(unfinished).write_text(page, encoding="utf-8")
     facts = [("report", f"{options.output} ({len(page.encode()) / 1024:,.0f} KiB)")]
-    if explains(model):
-        rows = _rows_to_explain(model, X, options.rows)
+    if has_contributions(model):
+        rows = _select_rows(model, X, options.rows)
         with waiting(report.err, f"contributions of {len(rows):,} rows"):
             write_tables(contribution_batches(model, X, rows), contributions_path)
         facts.append(("contributions", f"{contributions_path} ({len(rows):,} of {len(table):,} rows)"))
     report.notes([*unfit, *notes])
     report.facts(facts)
-    if options.contributions and not explains(model):
+    if options.contributions and not has_contributions(model):
         report.line(f"{contributions_path} is not written, because {type(model).__name__} has no contributions")
 
 
-def _rows_to_explain(model: Any, X: pa.Table, most: int | None) -> NDArray[np.intp]:
-    """Return rows for the table of contributions, evenly spaced if not all are wanted or affordable."""
-    most = max(MIN_ROWS, affordable_rows(model, X, SECONDS)) if most is None else most
-    return np.arange(0, X.num_rows, -(-X.num_rows // most))
+def _select_rows(model: Any, X: pa.Table, max_rows: int | None) -> NDArray[np.intp]:
+    """Return row indices to explain: `max_rows`, or as many as SECONDS allow if None, evenly spaced."""
+    max_rows = max(MIN_ROWS, affordable_rows(model, X, SECONDS)) if max_rows is None else max_rows
+    return np.arange(0, X.num_rows, -(-X.num_rows // max_rows))
 
 
-def _check(options: argparse.Namespace) -> str:
-    """Return the path of the contributions after a check of the output files."""
+def _check_outputs(options: argparse.Namespace) -> str:
+    """Raise CommandError if an output cannot be written; return the path of the contributions."""
     if Path(options.output).suffix.lower() not in (".html", ".htm"):
         raise CommandError(f"--output must end in .html; got {options.output}")
     if options.rows is not None and options.rows < 1:
@@ -95,18 +95,18 @@ def _check(options: argparse.Namespace) -> str:
     return path
 
 
-def _subject(
+def _explained_subject(
     model: Any, card: ModelCard, tables: tuple[pa.Table, pa.Table], options: argparse.Namespace
 ) -> tuple[Subject, list[str]]:
-    """Return the subject of the report, the rows with a target or all if none has one, and a note on the others."""
+    """Return the rows of (table, features) that have a target, or all if none has, and a note on the rows left out."""
     table, X = tables
     target = options.target or card.target
     rows = np.arange(len(table))
     if options.target is None and (target not in table.column_names or table[target].null_count == len(table)):
-        return Subject(model, card, X, values_of_one_output(model, X), None, rows), []
-    with_targets, notes = with_target(table.append_column(_PLACE, pa.array(rows)), target, options.weight)
-    rows = np.asarray(with_targets[_PLACE].to_numpy())
+        return Subject(model, card, X, predict_one_output(model, X), None, rows), []
+    with_targets, notes = drop_unlabelled_rows(table.append_column(_ROW, pa.array(rows)), target, options.weight)
+    rows = np.asarray(with_targets[_ROW].to_numpy())
     X = X.take(rows)
-    predicted = values_of_one_output(model, X)
+    predicted = predict_one_output(model, X)
     truth = read_truth(model, card, with_targets, options)
     return Subject(model, card, X, predicted, truth, rows, card.trained_on(truth.y, with_targets)), notes

@@ -13,7 +13,7 @@ from fastens.exchange.export import BINARY, FORMATS
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens export` with its options to `commands`."""
     text = "Export a tree model for another library, a database or a C program."
     parser = commands.add_parser("export", description=text)
     parser.add_argument("model", metavar="MODEL", help="a model file written by fastens train")

@@ -14,19 +14,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from fastens.cli.explaining.subject import contribution_columns, explains, rows_at_once
+from fastens.cli.explaining.subject import contribution_columns, has_contributions, rows_at_once
 from fastens.cli.models.model_files import (
+    columns_used_by_model,
     feature_kinds,
     load_model,
-    predicted_values,
-    read_columns,
+    placeholders,
+    predict_values,
     table_schema,
-    unread,
 )
 from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
-from fastens.cli.table.columns import CommandError, features, first_line
-from fastens.cli.table.parts import UNFIT, FileParts, open_fitting, open_parts, unfit_rows, unfit_text
+from fastens.cli.table.columns import CommandError, first_line, make_features
+from fastens.cli.table.parts import UNFIT, FileParts, open_parts, open_strict_or_lenient, unfit_rows, unfit_text
 from fastens.cli.table.reading import add_reading_options, later_schema
 from fastens.cli.table.tables import (
     STANDARD,
@@ -48,7 +48,7 @@ NOT_PREDICTED = "not predicted"
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens predict` with its options to `commands`."""
     text = "Predict every row of a table, in order: the class and class probabilities, or the value."
     parser = commands.add_parser("predict", description=text)
     parser.add_argument("model", metavar="MODEL", help="a model file written by fastens train")
@@ -80,21 +80,21 @@ def run(options: argparse.Namespace) -> None:
     check_output(options.output, None, [options.model, *options.tables], options.overwrite, may_be_standard=True)
     start = time.perf_counter()
     model, card = load_model(options.model)
-    opened = open_parts if options.strict else open_fitting
+    opened = open_parts if options.strict else open_strict_or_lenient
     table = opened(options.tables, later_schema(options, table_schema(card), options.tables), sheet=options.sheet)
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     kinds = feature_kinds(model, card, table.empty)
-    if options.contributions and not explains(model):
+    if options.contributions and not has_contributions(model):
         raise CommandError(f"--contributions requires a model that predicts a sum of trees; got {type(model).__name__}")
-    unfit = unfit_rows(table.read(_needed(model, kinds, table.empty, options))) if table.is_lenient else {}
+    unfit = unfit_rows(table.read(_columns_to_read(model, kinds, table.empty, options))) if table.is_lenient else {}
     if len(unfit) == table.n_rows:
         raise CommandError(f"all rows have cells that do not match the training columns: {unfit_text(unfit)}")
     # Standard output is reserved for the predictions.
     report = Report(sys.stderr)
     report.notes(table.notes)
     with rows_progress(report.err, "predicting", table.n_rows) as on_rows:
-        parts = _predicted_parts(model, kinds, table, kept, options)
-        n_escaped = write_tables(_counted(parts, on_rows), options.output, escape=options.escape_formulas)
+        parts = _predict_parts(model, kinds, table, kept, options)
+        n_escaped = write_tables(_report_rows(parts, on_rows), options.output, escape=options.escape_formulas)
     seconds = time.perf_counter() - start
     where = "standard output" if options.output == STANDARD else options.output
     report.line(f"{table.n_rows - len(unfit):,} rows predicted in {seconds:.2f} s, written to {where}")
@@ -108,35 +108,36 @@ def run(options: argparse.Namespace) -> None:
         report.line(escape_note(n_escaped))
 
 
-def _counted(parts: Iterable[pa.Table], on_rows: OnRows) -> Iterator[pa.Table]:
+def _report_rows(parts: Iterable[pa.Table], on_rows: OnRows) -> Iterator[pa.Table]:
+    """Yield the tables and, after each, call `on_rows` with its number of rows."""
     for part in parts:
         yield part
         on_rows(part.num_rows)
 
 
-def _predicted_parts(
+def _predict_parts(
     model: Any, kinds: Mapping[str, str], table: FileParts, kept: list[str], options: argparse.Namespace
 ) -> Iterator[pa.Table]:
-    """Yield the kept columns and the predictions, part by part."""
-    needed = _needed(model, kinds, table.empty, options)
+    """Yield tables of consecutive rows with the kept columns and the predictions."""
+    needed = _columns_to_read(model, kinds, table.empty, options)
     # Parquet output keeps typed columns; CSV output keeps the original text of cells.
     as_written = output_format(options.output) == CSV
     typed_too = [] if as_written else kept
-    written = _RowReader(table.written(kept)) if as_written and kept else None
+    written = _RowReader(table.read_original(kept)) if as_written and kept else None
     parts = table.read(list(dict.fromkeys([*typed_too, *needed])))
-    for part in _pieces(ahead(parts), model, options):
-        X = features(_with_unread(part, kinds, table.empty), kinds)
-        predictions = predicted_table(model, predicted_values(model, X))
+    for part in _split_parts(ahead(parts), model, options):
+        X = make_features(_add_unread_columns(part, kinds, table.empty), kinds)
+        predictions = predicted_table(model, predict_values(model, X))
         if options.coverage is not None:
-            predictions = _with_columns(predictions, _covering(model, X, options.coverage))
+            predictions = _append_columns(predictions, _coverage_columns(model, X, options.coverage))
         if options.contributions:
-            predictions = _with_columns(predictions, contribution_columns(model, X))
-        columns = _columns_of(predictions)
+            predictions = _append_columns(predictions, contribution_columns(model, X))
+        columns = _columns_by_name(predictions)
         if table.is_lenient:
             reasons = part[UNFIT]
             missing = {name: pc.if_else(pc.is_null(reasons), values, None) for name, values in columns.items()}
             columns = {**missing, NOT_PREDICTED: reasons}
-        yield _with_columns(part.select(kept) if written is None else written.take(part.num_rows), columns)
+        yield _append_columns(part.select(kept) if written is None else written.take(part.num_rows), columns)
 
 
 class _RowReader:
@@ -146,7 +147,7 @@ class _RowReader:
         self._tables, self._rest = tables, next(tables)
 
     def take(self, n_rows: int) -> pa.Table:
-        """Return the next rows; raise CommandError if there are too few."""
+        """Return the next n_rows rows; raise CommandError if there are fewer."""
         parts = [self._rest.slice(0, n_rows)]
         while (lacking := n_rows - sum(part.num_rows for part in parts)) > 0:
             self._rest = next(self._tables, None)
@@ -159,22 +160,22 @@ class _RowReader:
         return pa.concat_tables(parts)
 
 
-def _needed(model: Any, kinds: Mapping[str, str], empty: pa.Table, options: argparse.Namespace) -> list[str]:
-    """Return the columns to read for the predictions."""
+def _columns_to_read(model: Any, kinds: Mapping[str, str], empty: pa.Table, options: argparse.Namespace) -> list[str]:
+    """Return the names of the columns of a table (`empty`) that the requested predictions depend on."""
     if options.contributions or options.coverage is not None:
         return list(kinds)
-    return read_columns(model, kinds, empty)
+    return columns_used_by_model(model, kinds, empty)
 
 
-def _with_unread(part: pa.Table, kinds: Mapping[str, str], empty: pa.Table) -> pa.Table:
-    """Return the part with placeholders for columns that were not read."""
+def _add_unread_columns(part: pa.Table, kinds: Mapping[str, str], empty: pa.Table) -> pa.Table:
+    """Append placeholders for the columns in `kinds` that were not read, with the types in `empty`."""
     for name in kinds.keys() - set(part.column_names):
-        part = part.append_column(empty.schema.field(name), unread(empty.schema.field(name).type, part.num_rows))
+        part = part.append_column(empty.schema.field(name), placeholders(empty.schema.field(name).type, part.num_rows))
     return part
 
 
-def _pieces(parts: Iterable[pa.Table], model: Any, options: argparse.Namespace) -> Iterator[pa.Table]:
-    """Yield the parts of the table, split further if the contributions of a part would need too much memory."""
+def _split_parts(parts: Iterable[pa.Table], model: Any, options: argparse.Namespace) -> Iterator[pa.Table]:
+    """Yield parts of the table, sliced so that the contributions of each slice fit into memory."""
     for part in parts:
         n_rows = rows_at_once(model, part.num_columns) if options.contributions else max(part.num_rows, 1)
         for start in range(0, part.num_rows, n_rows):
@@ -205,8 +206,8 @@ def predicted_table(model: Any, values: NDArray) -> pa.Table:
     return pa.table({f"{name}{end}": by_target[:, t, k] for t, end in enumerate(ends) for k, name in enumerate(names)})
 
 
-def _covering(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
-    """Return the bounds of each row's prediction interval, or for each class True if it is in the row's set."""
+def _coverage_columns(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
+    """Return columns by name: bounds of prediction intervals, or masks of rows whose prediction set has a class."""
     method = getattr(model, "predict_set" if is_classifier(model) else "predict_interval", None)
     if not 0 < coverage < 1:
         raise CommandError(f"--coverage must be above 0 and below 1; got {coverage:g}")
@@ -226,12 +227,13 @@ def _covering(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
     return {f"{end} of {coverage:g}": covered[:, k] for k, end in enumerate(("lower", "upper"))}
 
 
-def _columns_of(table: pa.Table) -> dict[str, Any]:
+def _columns_by_name(table: pa.Table) -> dict[str, Any]:
+    """Return the columns of a table as a dict."""
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
-def _with_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
-    """Return the table with additional columns; names that already exist get a suffix."""
+def _append_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
+    """Return the table with additional columns by name; names that already exist get a suffix."""
     names, _ = unique_names([*table.column_names, *columns])
     added = [values if isinstance(values, pa.ChunkedArray) else pa.array(values) for values in columns.values()]
     arrays = [*table.columns, *added]
@@ -239,6 +241,7 @@ def _with_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
 
 
 def _class_columns(probabilities: NDArray, classes: NDArray) -> dict[str, Any]:
+    """Return the predicted class and the probability of each class, as columns by name."""
     columns = {f"probability {label}": probabilities[:, k] for k, label in enumerate(classes)}
     best = probabilities[:, 1] > probabilities[:, 0] if len(classes) == 2 else probabilities.argmax(axis=1)
     # Arrow converts Python strings much faster than NumPy strings.

@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fastens.cli.inspecting.checks import score_warnings, show_task
-from fastens.cli.models.model_files import predicted_values
-from fastens.cli.models.models import FAMILIES, add_parameters, add_quality, chosen_model, fit, make_model, reads_words
+from fastens.cli.models.model_files import predict_values
+from fastens.cli.models.models import FAMILIES, add_parameters, add_quality, chosen_family, fit, make_model, reads_words
 from fastens.cli.report.progress import cluster_progress, training_progress, waiting
 from fastens.cli.report.report import (
     Report,
@@ -27,12 +27,12 @@ from fastens.cli.report.report import (
     constant_prediction,
     score,
     score_constant,
-    shown,
+    score_text,
 )
 from fastens.cli.table.columns import CommandError, first_line, listed
-from fastens.cli.table.large import cluster_at, large_task, partitions
-from fastens.cli.table.tables import add_overwrite, check_different, check_output
-from fastens.cli.table.task import LabelledRows, Task, add_task_options, add_test_fraction, add_text, read_task
+from fastens.cli.table.large import connect_cluster, delayed_partitions, large_task
+from fastens.cli.table.tables import add_overwrite, check_distinct_outputs, check_output
+from fastens.cli.table.task import LabelledRows, Task, add_task_options, add_test_fraction, add_text_option, read_task
 from fastens.distributed import DaskTable, FitProgress
 from fastens.monitoring.callbacks import Checkpoint
 from fastens.table.opening import in_parts
@@ -57,11 +57,11 @@ class Trained:
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens train` with its options to `commands`."""
     usage = "fastens train [TABLE ...] [--target COL] [options]"
     parser = commands.add_parser("train", description=DESCRIPTION, usage=usage)
     add_task_options(parser, takes_several=True)
-    add_text(parser)
+    add_text_option(parser)
     add_test_fraction(parser)
     where = f"file to save the model to (default: {DEFAULT_OUTPUT}; without a TABLE, the model is not saved)"
     parser.add_argument("-o", "--output", metavar="FILE", help=where)
@@ -82,11 +82,11 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read the table, train, evaluate and save the model, and print the results."""
     report = Report()
-    family = chosen_model(options)
+    family = chosen_family(options)
     output = options.output or (DEFAULT_OUTPUT if options.table else None)
     if options.spill_dir is not None and options.max_memory is None:
         raise CommandError("--spill-dir requires --max-memory, because it is used only if memory is limited")
-    check_different({"--output": output, "--checkpoint": options.checkpoint})
+    check_distinct_outputs({"--output": output, "--checkpoint": options.checkpoint})
     inputs = options.table if isinstance(options.table, list) else [options.table]
     for path in filter(None, (output, options.checkpoint)):
         check_output(path, "a model", inputs, options.overwrite)
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
     show_task(report, task)
     model = make_model(task.card.task, options, task.card.texts)
     if options.dask is None:
-        trained = _train_here(task, model, report, options)
+        trained = _train_locally(task, model, report, options)
     else:
         trained = _train_on_cluster(task, model, report, options)
     if output is not None:
@@ -105,24 +105,24 @@ def run(options: argparse.Namespace) -> None:
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
     report.notes(trained.notes)
-    report.warnings(score_warnings(trained.scores, gains(trained.model, task)))
-    _describe(trained.model, task, report)
-    report.facts(_outcome(trained, output, FAMILIES[family].unit))
+    report.warnings(score_warnings(trained.scores, gain_shares(trained.model, task)))
+    _print_model(trained.model, task, report)
+    report.facts(_outcome_facts(trained, output, FAMILIES[family].unit))
 
 
-def _train_here(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
-    """Fit on the training set and score on the held-out rows."""
+def _train_locally(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
+    """Fit on the training rows in this process and score on the held-out rows."""
     rows = task.rows.take(~task.held_out)
-    rows, validation = _with_validation(rows, task, model, options.random_state)
-    rows = replace(rows, X=_within_ceiling(rows.X, model, options))
+    rows, validation = _split_validation_set(rows, task, model, options.random_state)
+    rows = replace(rows, X=_limit_memory(rows.X, model, options))
     start = time.perf_counter()
-    with _checkpoints(model, options.checkpoint) as checkpoints:
-        _fit(model, rows, report, checkpoints | validation)
+    with _save_checkpoints(model, options.checkpoint) as checkpoints:
+        _fit_with_progress(model, rows, report, checkpoints | validation)
     seconds = time.perf_counter() - start
-    return evaluated(model, task, seconds)
+    return score_on_held_out(model, task, seconds)
 
 
-def _with_validation(
+def _split_validation_set(
     rows: LabelledRows, task: Task, model: Any, random_state: int
 ) -> tuple[LabelledRows, dict[str, Any]]:
     """Split a validation set for early stopping from the training rows, by time or group like the held-out rows.
@@ -133,15 +133,15 @@ def _with_validation(
     stops = getattr(model, "early_stopping", False) not in (False, "auto") and hasattr(model, "_stopping")
     if task.order is None or not stops or model._stopping.folds is not None or model._stopping.refit:
         return rows, {}
-    is_watched = task.order.take(~task.held_out).held_out(model.validation_fraction, random_state)
+    is_watched = task.order.take(~task.held_out).mark_held_out(model.validation_fraction, random_state)
     first, watched = rows.take(~is_watched), rows.take(is_watched)
     if task.is_classification and not np.isin(rows.y, first.y).all():
         return rows, {}
     return first, {"X_val": watched.X, "y_val": watched.y, "sample_weight_val": watched.weight}
 
 
-def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
-    """Return the table with the memory limit of --max-memory, fully loaded if the model needs it in memory."""
+def _limit_memory(X: Any, model: Any, options: argparse.Namespace) -> Any:
+    """Return X with the limit of --max-memory; batches are loaded if the model must have them in memory."""
     if isinstance(X, Batches) and not model._capabilities.supports_out_of_core:
         X = pa.concat_tables(X.parts())
     if options.max_memory is None:
@@ -154,12 +154,12 @@ def _within_ceiling(X: Any, model: Any, options: argparse.Namespace) -> Any:
 
 
 def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
-    """Train on a cluster, where workers read the files; each must be able to read them."""
+    """Fit on a Dask cluster, whose workers must be able to read the files, and score on held-out rows here."""
     heard: list[FitProgress] = []
-    with cluster_at(options.dask) as client, _checkpoints(model, options.checkpoint) as checkpoints:
+    with connect_cluster(options.dask) as client, _save_checkpoints(model, options.checkpoint) as checkpoints:
         assert task.files is not None
         rows = task.rows.take(~task.held_out)
-        tables, y, weight = partitions(task.files, ~task.held_out, rows.y, rows.weight)
+        tables, y, weight = delayed_partitions(task.files, ~task.held_out, rows.y, rows.weight)
         start = time.perf_counter()
         with cluster_progress(report.err) as show:
 
@@ -172,11 +172,11 @@ def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.
         seconds = time.perf_counter() - start
         sent = [f", and the first worker sent {now.n_bytes / 1e6:,.1f} MB" for now in heard]
         report.facts([("cluster", f"{len(client.nthreads())} workers" + "".join(sent))])
-    return evaluated(model, task, seconds)
+    return score_on_held_out(model, task, seconds)
 
 
-def evaluated(model: Any, task: Task, seconds: float) -> Trained:
-    """Return a trained model with its scores on the held-out rows."""
+def score_on_held_out(model: Any, task: Task, seconds: float) -> Trained:
+    """Return a fitted model with its training time and with scores on the held-out rows, if there are any."""
     classes = model.classes_ if task.is_classification else None
     rows = task.rows.take(~task.held_out)
     constant = constant_prediction(rows.y, rows.weight, classes)
@@ -192,13 +192,13 @@ def evaluated(model: Any, task: Task, seconds: float) -> Trained:
         )
         rows = rows.take(is_known)
     truth = Truth(rows.y, rows.weight, classes, getattr(model, "loss", None))
-    scores, of_constant = score(predicted_values(model, rows.X), truth), score_constant(constant, truth)
+    scores, of_constant = score(predict_values(model, rows.X), truth), score_constant(constant, truth)
     return Trained(model, constant, seconds, scores, of_constant, [*notes, *area_notes(truth)])
 
 
 @contextmanager
-def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
-    """Save checkpoints of a model during training within the context; yield arguments for `fit`."""
+def _save_checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
+    """Save checkpoints to `path`, if any, while fitting in the context; yield arguments for `fit` to resume."""
     if path is None:
         yield {}
         return
@@ -211,7 +211,7 @@ def _checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
     model.callbacks = None
 
 
-def _fit(model: Any, rows: LabelledRows, report: Report, arguments: Mapping[str, Any]) -> None:
+def _fit_with_progress(model: Any, rows: LabelledRows, report: Report, arguments: Mapping[str, Any]) -> None:
     """Fit with a progress bar if the model reports its rounds, otherwise with the elapsed time."""
     if not hasattr(model, "_on_round"):
         with waiting(report.err, "training"):
@@ -222,8 +222,8 @@ def _fit(model: Any, rows: LabelledRows, report: Report, arguments: Mapping[str,
     del model._on_round
 
 
-def _describe(model: Any, task: Task, report: Report) -> None:
-    """Print the out-of-bag score, the members of an ensemble, and the most important columns or words."""
+def _print_model(model: Any, task: Task, report: Report) -> None:
+    """Print the members of an ensemble, the out-of-bag score, and the most important columns or words."""
     if hasattr(model, "losses_"):
         name = "log loss" if task.is_classification else "squared error"
         members = sorted(zip(model.losses_, model.weights_, model.named_estimators_, strict=True))
@@ -231,20 +231,20 @@ def _describe(model: Any, task: Task, report: Report) -> None:
         report.facts([(member, f"{loss:.5g}, {share:.0%}") for loss, share, member in members])
     if hasattr(model, "oob_score_"):
         name = "accuracy" if task.is_classification else "R²"
-        report.facts([("", ""), ("out-of-bag", f"{name} {shown(name, model.oob_score_)}")])
-    report.importances(gains(model, task))
+        report.facts([("", ""), ("out-of-bag", f"{name} {score_text(name, model.oob_score_)}")])
+    report.importances(gain_shares(model, task))
     if hasattr(model, "most_informative_terms"):
         report.informative_terms(model.most_informative_terms())
 
 
-def gains(model: Any, task: Task) -> list[tuple[str, float]]:
-    """Return the share of each feature in the total gain of splits, or nothing if the model has no splits."""
+def gain_shares(model: Any, task: Task) -> list[tuple[str, float]]:
+    """Return (feature, share of the total gain of splits) pairs, or an empty list for models without splits."""
     shares = getattr(model, "feature_importances_", None)
     return [] if shares is None else list(zip(task.rows.names, map(float, shares), strict=True))
 
 
 def save_trained(trained: Trained, output: str, task: Task) -> None:
-    """Save the model with its model card."""
+    """Save the model with its model card; raise CommandError if this fails."""
     metadata = replace(task.card, constant=trained.constant.tolist()).to_metadata()
     try:
         trained.model.save(output, metadata=metadata)
@@ -254,8 +254,8 @@ def save_trained(trained: Trained, output: str, task: Task) -> None:
         raise CommandError(f"cannot write {output}: {error.strerror or error}") from error
 
 
-def _outcome(trained: Trained, output: str | None, unit: str) -> list[tuple[str, str]]:
-    """Return the training time, the location of the model and the next command."""
+def _outcome_facts(trained: Trained, output: str | None, unit: str) -> list[tuple[str, str]]:
+    """Return the training time, the model file and the next command as (name, text) pairs to print."""
     n_rounds = getattr(trained.model, "n_estimators_", getattr(trained.model, "n_estimators", None))
     rounds = "" if n_rounds is None else f"{n_rounds:,} {unit} "
     facts = [("", ""), ("trained", f"{rounds}in {trained.seconds:.2f} s")]

@@ -18,9 +18,9 @@ from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report, with_error
 from fastens.cli.table.columns import CommandError, first_line
-from fastens.cli.table.tables import add_overwrite, check_different, check_output, output_format, write_tables
+from fastens.cli.table.tables import add_overwrite, check_distinct_outputs, check_output, output_format, write_tables
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
-from fastens.cli.train import DEFAULT_OUTPUT, evaluated, gains, save_trained
+from fastens.cli.train import DEFAULT_OUTPUT, gain_shares, save_trained, score_on_held_out
 
 FAMILIES = ", ".join(fastens.TuningConfig().families)
 N_SHOWN = 12
@@ -31,7 +31,7 @@ same command again to resume it."""
 
 
 def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command and its options."""
+    """Add the parser of `fastens tune` with its options to `commands`."""
     usage = "fastens tune [TABLE] [--target COL] [--time-limit SECONDS] [options]"
     parser = commands.add_parser("tune", description=DESCRIPTION, usage=usage)
     add_task_options(parser)
@@ -63,43 +63,44 @@ def run(options: argparse.Namespace) -> None:
     name = os.path.splitext(options.output)[0]
     leaderboard = options.leaderboard or f"{name}-leaderboard.csv"
     checkpoint = options.checkpoint or f"{name}-search.jsonl"
-    _check(options, leaderboard, checkpoint)
+    _check_options(options, leaderboard, checkpoint)
     report = Report()
     options.reads_words = True
     task = read_task(options)
     show_task(report, task, has_folds=True)
-    with _progress(report) as callback:
-        search = _search(options, checkpoint, task, callback)
-        result = _tuned(task, search, options.time_limit - (time.monotonic() - start))
-    trained = evaluated(result.best_estimator_, task, result.seconds)
+    with _show_progress(report) as callback:
+        search = _tuning_config(options, checkpoint, task, callback)
+        result = _run_search(task, search, options.time_limit - (time.monotonic() - start))
+    trained = score_on_held_out(result.best_estimator_, task, result.seconds)
     save_trained(trained, options.output, task)
     written = [options.output]
     if result.leaderboard:
-        write_tables([_leaderboard(result, options.eval_metric)], leaderboard)
+        write_tables([_leaderboard_table(result, options.eval_metric)], leaderboard)
         written.append(leaderboard)
     _print_leaderboard(report, result, options.eval_metric)
     if trained.scores:
         report.scores(f"Scores on {task.held_out.sum():,} held-out rows", trained.scores, trained.constant_scores)
         report.notes(trained.notes)
-    report.warnings(score_warnings(trained.scores, gains(trained.model, task)))
-    report.facts([("", ""), *_outcome(result, options, checkpoint), ("saved", ", ".join(written))])
+    report.warnings(score_warnings(trained.scores, gain_shares(trained.model, task)))
+    report.facts([("", ""), *_outcome_facts(result, options, checkpoint), ("saved", ", ".join(written))])
 
 
-def _check(options: argparse.Namespace, leaderboard: str, checkpoint: str) -> None:
+def _check_options(options: argparse.Namespace, leaderboard: str, checkpoint: str) -> None:
     """Raise CommandError if the options are invalid or an output cannot be written."""
     if not 0 < options.time_limit < float("inf"):
         raise CommandError(f"--time-limit must be positive and finite; got {options.time_limit:g}")
     output_format(leaderboard)
-    check_different({"--output": options.output, "--leaderboard": leaderboard, "--checkpoint": checkpoint})
+    check_distinct_outputs({"--output": options.output, "--leaderboard": leaderboard, "--checkpoint": checkpoint})
     inputs = [options.table]
     check_output(options.output, "a model", inputs, options.overwrite)
     for path in (leaderboard, checkpoint):
         check_output(path, None, inputs, options.overwrite)
 
 
-def _search(
+def _tuning_config(
     options: argparse.Namespace, checkpoint: str, task: Task, callback: Callable[[list[Any]], None]
 ) -> fastens.TuningConfig:
+    """Return the configuration of the search that the options describe, with `callback` after each trial."""
     order = None if task.order is None else task.order.take(~task.held_out)
     try:
         return fastens.TuningConfig(
@@ -116,10 +117,10 @@ def _search(
             callback=callback,
         )
     except ValueError as error:
-        raise CommandError(_with_options(first_line(error))) from error
+        raise CommandError(_parameters_to_options(first_line(error))) from error
 
 
-def _with_options(message: str) -> str:
+def _parameters_to_options(message: str) -> str:
     """Replace names of parameters in a message by the options of the command line."""
     options = {"families": "models", "n_folds": "folds", "n_trials": "trials"}
     for name in (*options, "n_jobs", "eval_metric", "checkpoint"):
@@ -127,20 +128,21 @@ def _with_options(message: str) -> str:
     return message
 
 
-def _tuned(task: Task, search: fastens.TuningConfig, seconds: float) -> fastens.TuningResult:
+def _run_search(task: Task, search: fastens.TuningConfig, seconds: float) -> fastens.TuningResult:
+    """Search on the training rows for this many seconds, and return the result with the refitted best model."""
     rows = task.rows.take(~task.held_out)
     try:
         options: dict[str, Any] = {"time_limit": max(seconds, 0.01), "search": search, "verbose": 0}
         return fastens.tune(rows.X, rows.y, task.card.task, sample_weight=rows.weight, **options)
     except (ValueError, ImportError) as error:
-        raise CommandError(_with_options(first_line(error))) from error
+        raise CommandError(_parameters_to_options(first_line(error))) from error
     except OSError as error:
         raise CommandError(f"cannot write {search.checkpoint}: {error.strerror or error}") from error
 
 
 @contextmanager
-def _progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
-    """Show the elapsed time, the number of models and the best loss if there is a terminal."""
+def _show_progress(report: Report) -> Iterator[Callable[[list[Any]], None]]:
+    """Show elapsed time, trials and best loss on a terminal; yield a function to call with the list of trials."""
     with waiting(report.err, "searching") as progress:
 
         def callback(trials: list[Any]) -> None:
@@ -164,7 +166,7 @@ def _print_leaderboard(report: Report, result: fastens.TuningResult, metric: str
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("parameters")
     for row, trial in enumerate(result.leaderboard[:N_SHOWN]):
-        cells = [trial.family, with_error("", _shown(trial, metric), trial.standard_error), f"{trial.seconds:.3g} s"]
+        cells = [trial.family, with_error("", _score(trial, metric), trial.standard_error), f"{trial.seconds:.3g} s"]
         table.add_row(str(row + 1), *cells, parameters_text(trial))
     report.out.print(table)
 
@@ -177,18 +179,19 @@ def parameters_text(trial: fastens.Trial) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "defaults"
 
 
-def _shown(trial: fastens.Trial, metric: str) -> float:
+def _score(trial: fastens.Trial, metric: str) -> float:
+    """Return the score of a trial: its loss, or the negative loss for a metric of scikit-learn."""
     return trial.loss if metric == "loss" else -trial.loss
 
 
-def _leaderboard(result: fastens.TuningResult, metric: str) -> pa.Table:
-    """Return a table with one row per model: its scores and one column per parameter."""
+def _leaderboard_table(result: fastens.TuningResult, metric: str) -> pa.Table:
+    """Return a table with one row per model: its scores, times and one column per parameter."""
     trials = result.leaderboard
     names = list(dict.fromkeys(name for trial in trials for name in trial.params))
     return pa.table(
         {
             "model": [trial.family for trial in trials],
-            metric: [_shown(trial, metric) for trial in trials],
+            metric: [_score(trial, metric) for trial in trials],
             "standard error": [trial.standard_error for trial in trials],
             "seconds": [trial.seconds for trial in trials],
             "rounds": [float(np.mean(trial.n_estimators)) for trial in trials],
@@ -197,8 +200,8 @@ def _leaderboard(result: fastens.TuningResult, metric: str) -> pa.Table:
     )
 
 
-def _outcome(result: fastens.TuningResult, options: argparse.Namespace, checkpoint: str) -> list[tuple[str, str]]:
-    """Return the number of models tried, why the search ended and how to continue it."""
+def _outcome_facts(result: fastens.TuningResult, options: argparse.Namespace, checkpoint: str) -> list[tuple[str, str]]:
+    """Return the models tried, why the search ended and how to resume it, as (name, text) pairs to print."""
     n_done = len(result.leaderboard)
     ends = {
         "time": "the time limit was reached",

@@ -10,7 +10,7 @@ from sklearn.dummy import DummyClassifier
 
 from fastens.cli.compare import STACK
 from fastens.cli.models import models
-from fastens.cli.report.report import CONSTANT, Entry, ranked
+from fastens.cli.report.report import CONSTANT, Entry, rank_entries
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_mean_standard_error_and_rank():
     worse = Entry("worse", scores=[{"RMSE": 1.0}, {"RMSE": 2.0}])
     assert better.mean("RMSE") == pytest.approx(np.mean(values))
     assert better.error("RMSE") == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
-    assert [entry.name for entry in ranked([Entry("failed", failure="why"), worse, better])] == [
+    assert [entry.name for entry in rank_entries([Entry("failed", failure="why"), worse, better])] == [
         "better", "worse", "failed",
     ]  # fmt: skip
 

@@ -15,10 +15,10 @@ from fastens.cli.models.models import (
     TEXT,
     Parameter,
     declarations,
-    directions,
     estimator_class,
     families,
     parameter_groups,
+    parse_directions,
 )
 from fastens.cli.table import large
 from fastens.cli.table.target import CLASSIFICATION
@@ -222,9 +222,9 @@ def test_a_task_that_a_family_does_not_do(run, houses, write_csv):
 
 
 def test_directions():
-    assert directions("a:+1,b:-1") == {"a": 1, "b": -1}
-    assert directions("built: day:1, a, b:-1") == {"built: day": 1, "a, b": -1}
-    assert directions("living\narea:+1") == {"living\narea": 1}
+    assert parse_directions("a:+1,b:-1") == {"a": 1, "b": -1}
+    assert parse_directions("built: day:1, a, b:-1") == {"built: day": 1, "a, b": -1}
+    assert parse_directions("living\narea:+1") == {"living\narea": 1}
 
 
 def test_texts(run, write_csv):

@@ -177,7 +177,7 @@ def test_an_interrupted_prediction_leaves_nothing(run, large_files, monkeypatch)
     run("train", "*.parquet", "--target", "price", "--drop", "sold", "--n-estimators", 4)
     Path("out.parquet").write_bytes(Path("part0.parquet").read_bytes())
     predict, done = importlib.import_module("fastens.cli.predict"), []
-    predicted = predict.predicted_values
+    predicted = predict.predict_values
 
     def interrupted(model, X):
         done.append(X.num_rows)
@@ -185,7 +185,7 @@ def test_an_interrupted_prediction_leaves_nothing(run, large_files, monkeypatch)
             raise KeyboardInterrupt
         return predicted(model, X)
 
-    monkeypatch.setattr(predict, "predicted_values", interrupted)
+    monkeypatch.setattr(predict, "predict_values", interrupted)
     before = Path("out.parquet").read_bytes()
     assert run("predict", "model.fastens", "part?.parquet", "-o", "out.parquet").code == 130
     assert Path("out.parquet").read_bytes() == before

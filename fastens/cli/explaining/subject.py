@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.models.model_files import predicted_values
+from fastens.cli.models.model_files import predict_values
 from fastens.cli.report.report import Truth, mean_loss, row_losses
 from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, kind_of
 from fastens.cli.table.split import ModelCard
@@ -72,25 +72,25 @@ class Subject:
         return kind_of(self.X[feature].type) in _DATES
 
     def take(self, rows: NDArray) -> Subject:
-        """Return the subject with some of the rows."""
+        """Return the subject with the rows that row indices select."""
         truth = None if self.truth is None else self.truth.take(rows)
         trained_on = None if self.trained_on is None else self.trained_on[rows]
         return Subject(
             self.model, self.card, self.X.take(rows), self.predicted[rows], truth, self.numbers[rows], trained_on
         )
 
-    def with_values_of(self, column: int, rows: NDArray, donors: NDArray) -> Array:
-        """Return predictions for rows after one column is replaced by its values in other rows."""
+    def predict_with_values(self, column: int, rows: NDArray, donors: NDArray) -> Array:
+        """Return predictions for `rows` after one column, by index, takes its values in the rows `donors`."""
         X, name = self.X, self.X.column_names[column]
-        return predicted_values(self.model, X.take(rows).set_column(column, name, X[name].take(donors)))
+        return predict_values(self.model, X.take(rows).set_column(column, name, X[name].take(donors)))
 
-    def sample(self, most: int) -> NDArray[np.intp]:
-        """Return at most `most` evenly spaced rows."""
-        return np.arange(0, len(self.predicted), -(-len(self.predicted) // most))
+    def sample_rows(self, max_rows: int) -> NDArray[np.intp]:
+        """Return at most `max_rows` evenly spaced row indices."""
+        return np.arange(0, len(self.predicted), -(-len(self.predicted) // max_rows))
 
 
 def as_outputs(predicted: Array) -> Array:
-    """Return predicted values as one column, or one column of probabilities per class, only one if binary."""
+    """Return predictions as (n_rows, n_outputs): values, or class probabilities without the first of two classes."""
     values = predicted.reshape(len(predicted), -1)
     return values[:, 1:] if values.shape[1] == 2 else values
 
@@ -106,27 +106,29 @@ class Importance:
 
 
 def shuffled_importance(subject: Subject) -> Importance:
-    """Return the increase in loss if a column is shuffled, or the mean change of predictions without true values."""
+    """Return the permutation importance of each column: a loss increase, or a change of predictions without truth."""
     n_columns = subject.X.num_columns
-    rows = subject.sample(int(np.clip(MAX_PREDICTIONS // (n_columns * N_REPEATS), MIN_ROWS, MAX_ROWS)))
+    rows = subject.sample_rows(int(np.clip(MAX_PREDICTIONS // (n_columns * N_REPEATS), MIN_ROWS, MAX_ROWS)))
     generator = np.random.default_rng(0)
     donors = np.array([generator.permutation(rows) for _ in range(N_REPEATS)])
     sample = subject.take(rows)
     growth = np.empty((n_columns, N_REPEATS))
     for column in range(n_columns):
-        shuffled = subject.with_values_of(column, np.tile(rows, N_REPEATS), donors.ravel())
-        growth[column] = [_change(sample, part) for part in np.split(shuffled, N_REPEATS)]
+        shuffled = subject.predict_with_values(column, np.tile(rows, N_REPEATS), donors.ravel())
+        growth[column] = [_score_change(sample, part) for part in np.split(shuffled, N_REPEATS)]
     error = growth.std(axis=1, ddof=1) / np.sqrt(N_REPEATS)
-    return Importance(_measure(sample), growth.mean(axis=1), error, len(rows))
+    return Importance(_measure_name(sample), growth.mean(axis=1), error, len(rows))
 
 
-def _change(sample: Subject, predicted: Array) -> float:
+def _score_change(sample: Subject, predicted: Array) -> float:
+    """Return the increase of the loss by new predictions, or their mean absolute change without true values."""
     if sample.truth is None:
         return float(np.abs(predicted - sample.predicted).mean())
     return mean_loss(predicted, sample.truth) - mean_loss(sample.predicted, sample.truth)
 
 
-def _measure(sample: Subject) -> str:
+def _measure_name(sample: Subject) -> str:
+    """Return what an importance measures: a change of the predictions, or an increase of the named loss."""
     return "change of the predictions" if sample.truth is None else f"increase of the {sample.truth.loss_name}"
 
 
@@ -150,31 +152,31 @@ class Dependence:
         """True if the values are numbers."""
         return self.values.dtype.kind == "f"
 
-    def of_outputs(self, outputs: NDArray[np.intp]) -> Dependence:
-        """Return the dependence of some of the outputs."""
+    def select_outputs(self, outputs: NDArray[np.intp]) -> Dependence:
+        """Return the dependence of the outputs with these indices."""
         missing = None if self.missing is None else self.missing[outputs]
         return replace(self, means=self.means[:, outputs], missing=missing)
 
 
-def dependence(subject: Subject, column: int) -> Dependence:
-    """Return the partial dependence on a column, computed on a sample of rows (Friedman 2001)."""
+def partial_dependence(subject: Subject, column: int) -> Dependence:
+    """Return the partial dependence on the column with this index, on a sample of rows (Friedman 2001)."""
     values = subject.X.column(column)
     if is_ordered(values):
         distinct, typical = _spread_values(values)
     else:
         distinct, typical = _frequent_values(values)
-    absent = np.flatnonzero(_is_missing(values))
-    rows = subject.sample(N_DEPENDENCE_ROWS)
+    absent = np.flatnonzero(_missing_mask(values))
+    rows = subject.sample_rows(N_DEPENDENCE_ROWS)
     donors = np.append(typical, absent[:1])
-    predicted = subject.with_values_of(column, np.tile(rows, len(donors)), np.repeat(donors, len(rows)))
+    predicted = subject.predict_with_values(column, np.tile(rows, len(donors)), np.repeat(donors, len(rows)))
     means = as_outputs(predicted).reshape(len(donors), len(rows), -1).mean(axis=1)
     n = len(typical)
     missing = means[n] if len(absent) else None
-    return Dependence(distinct, means[:n], _counts(values, distinct), missing, len(absent), len(values))
+    return Dependence(distinct, means[:n], _value_counts(values, distinct), missing, len(absent), len(values))
 
 
 def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
-    """Return distinct numbers, evenly spaced by rank without the extreme 1 %, and a row with each."""
+    """Return distinct numbers, evenly spaced by rank without the extreme 1 %, and a row index for each."""
     numbers = as_numbers(column)
     present = np.flatnonzero(np.isfinite(numbers))
     if len(present) == 0:
@@ -188,9 +190,9 @@ def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _frequent_values(column: pa.ChunkedArray) -> tuple[NDArray, NDArray[np.intp]]:
-    """Return the most frequent categories, in numeric order if they are numbers, and a row with each."""
+    """Return the most frequent categories, in numeric order if they are numbers, and a row index for each."""
     texts = as_texts(column)
-    present = np.flatnonzero(~_is_missing(column))
+    present = np.flatnonzero(~_missing_mask(column))
     categories, first, counts = np.unique(texts[present], return_index=True, return_counts=True)
     top = np.argsort(-counts, kind="stable")[:N_CATEGORIES]
     with contextlib.suppress(ValueError):  # categories that are not numbers stay ordered by frequency
@@ -198,8 +200,8 @@ def _frequent_values(column: pa.ChunkedArray) -> tuple[NDArray, NDArray[np.intp]
     return categories[top], present[first[top]]
 
 
-def _counts(column: pa.ChunkedArray, distinct: NDArray) -> NDArray[np.intp]:
-    """Return the number of rows that have, or are nearest to, each value."""
+def _value_counts(column: pa.ChunkedArray, distinct: NDArray) -> NDArray[np.intp]:
+    """Return for each of the distinct values how many rows have it or, among numbers, are nearest to it."""
     if distinct.dtype.kind != "f":
         texts = as_texts(column)
         return np.array([np.count_nonzero(texts == value) for value in distinct], dtype=np.intp)
@@ -225,7 +227,8 @@ def as_texts(column: pa.ChunkedArray) -> NDArray[np.str_]:
     return np.array(["" if value is None else str(value) for value in python_values(column)])
 
 
-def _is_missing(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+def _missing_mask(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return the mask of the rows whose value is missing or NaN."""
     return np.asarray(column.is_null(nan_is_null=pa.types.is_floating(column.type)).to_numpy())
 
 
@@ -258,8 +261,8 @@ class Reasons:
     text: str | None = None
 
 
-def chosen_rows(subject: Subject) -> dict[int, str]:
-    """Return the positions of rows to show, with the reason for each choice."""
+def choose_rows(subject: Subject) -> dict[int, str]:
+    """Map the indices of rows to show to reasons, such as the largest error or the lowest prediction."""
     predicted, choices = subject.predicted, {}
     if subject.truth is not None:
         losses = row_losses(predicted, subject.truth)
@@ -276,77 +279,78 @@ def chosen_rows(subject: Subject) -> dict[int, str]:
     return choices
 
 
-def reasons(subject: Subject, row: int, choice: str, parts: Array | None) -> Reasons:
-    """Explain a row by exact contributions (n_outputs, n_columns + 1), or by replaced values if there are none."""
+def explain_row(subject: Subject, row: int, choice: str, parts: Array | None) -> Reasons:
+    """Explain a row by contributions (n_outputs, n_columns + 1), by replaced values if None, or by words."""
     output = int(subject.outputs[row].argmax())
     names = subject.X.column_names
     if hasattr(subject.model, "most_informative_terms"):
-        return _of_words(subject, row, choice, output)
-    cells = [_cell(subject.X[name].slice(row, 1), subject.is_day(name)) for name in names]
+        return _explain_by_words(subject, row, choice, output)
+    cells = [_cell_text(subject.X[name].slice(row, 1), subject.is_day(name)) for name in names]
     if parts is None:
-        shown = _largest(list(zip(names, cells, _replaced(subject, row, output).tolist(), strict=True)))
-        return Reasons(row, choice, None, shown, None, f"change of the {_predicted_name(subject, output)}", REPLACED)
+        shown = _largest_steps(list(zip(names, cells, _column_effects(subject, row, output).tolist(), strict=True)))
+        return Reasons(row, choice, None, shown, None, f"change of the {_output_label(subject, output)}", REPLACED)
     steps, start = parts[output, :-1], float(parts[output, -1])
-    shown = _largest(list(zip(names, cells, steps.tolist(), strict=True)))
+    shown = _largest_steps(list(zip(names, cells, steps.tolist(), strict=True)))
     rest = float(steps.sum()) - sum(step for _, _, step in shown) if len(shown) < len(steps) else None
     if rest is not None and abs(rest) < NOTHING * max((abs(step) for _, _, step in shown), default=0.0):
         rest = None
     return Reasons(row, choice, start, shown, rest, explained_quantity(subject.model, output), ADDED)
 
 
-def _largest(steps: list[Step]) -> list[Step]:
-    """Return the largest steps, without steps that are negligible compared with the first."""
+def _largest_steps(steps: list[Step]) -> list[Step]:
+    """Return at most N_STEPS steps, largest first, without steps that are negligible compared with the first."""
     ordered = sorted(steps, key=lambda step: -abs(step[2]))[:N_STEPS]
     return [step for step in ordered if abs(step[2]) >= NOTHING * abs(ordered[0][2])] if ordered else []
 
 
-def _of_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
-    """Explain a row by the change of the prediction if each word is left out."""
+def _explain_by_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
+    """Explain a row of a text model by the change of the log odds if each word is left out."""
     name = subject.X.column_names[0]
     text = str(subject.X.column(0)[row].as_py() or "")
     words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MAX_WORDS]
     shortened = [re.sub(rf"\b{re.escape(word)}\b", " ", text) for word in words]
-    changed = predicted_values(subject.model, pa.table({name: pa.array([text, *shortened], pa.string())}))
+    changed = predict_values(subject.model, pa.table({name: pa.array([text, *shortened], pa.string())}))
     # The probabilities of the other classes are summed, because 1 - p loses all precision if p is nearly 1.
     k = output if changed.shape[1] > 2 else 1
     odds = np.log(np.maximum(changed[:, k], TINY)) - np.log(np.maximum(np.delete(changed, k, axis=1).sum(axis=1), TINY))
-    shown = _largest([(word, "", float(step)) for word, step in zip(words, odds[0] - odds[1:], strict=True)])
+    shown = _largest_steps([(word, "", float(step)) for word, step in zip(words, odds[0] - odds[1:], strict=True)])
     quote = text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
     label = f"contribution of the word to the log odds of {subject.output_names[output]}"
     return Reasons(row, choice, None, shown, None, label, LEFT_OUT, quote)
 
 
-def _replaced(subject: Subject, row: int, output: int) -> Array:
-    """Return the prediction minus its mean with the values of other rows (Robnik-Šikonja & Kononenko 2008)."""
-    others = subject.sample(N_OTHERS)
+def _column_effects(subject: Subject, row: int, output: int) -> Array:
+    """Return, by column, the prediction minus its mean with values of other rows (Robnik-Šikonja & Kononenko 2008)."""
+    others = subject.sample_rows(N_OTHERS)
     itself = np.full(len(others), row)
     steps = np.empty(subject.X.num_columns)
     for column in range(len(steps)):
-        changed = as_outputs(subject.with_values_of(column, itself, others))
+        changed = as_outputs(subject.predict_with_values(column, itself, others))
         steps[column] = subject.outputs[row, output] - changed[:, output].mean()
     return steps
 
 
-def moment(day: float, has_time: bool | None = None) -> str:
+def date_text(day: float, has_time: bool | None = None) -> str:
     """Format days since 1970 as a date; if `has_time` is None, the time is shown unless the days are integers."""
     if has_time or (has_time is None and day != math.floor(day)):
         return str(np.datetime64(round(day * 1440), "m")).replace("T", " ")
     return str(np.datetime64(math.floor(day), "D"))
 
 
-def _predicted_name(subject: Subject, output: int) -> str:
+def _output_label(subject: Subject, output: int) -> str:
+    """Return "prediction", or "probability of CLASS" for a classifier."""
     if subject.classes is None:
         return "prediction"
     return f"probability of {subject.output_names[output]}"
 
 
-def _cell(cell: pa.ChunkedArray, is_day: bool) -> str:
-    """Format the value of a column in one row."""
+def _cell_text(cell: pa.ChunkedArray, is_day: bool) -> str:
+    """Format a column of one row as text; `is_day` means that it is a date."""
     plain = as_numbers(cell).item() if is_day else python_value(cell[0])
     if plain is None or (isinstance(plain, float) and math.isnan(plain)):
         return "missing"
     if is_day:
-        return moment(plain)
+        return date_text(plain)
     return number_text(plain) if isinstance(plain, float) else str(plain)
 
 
@@ -355,13 +359,13 @@ BATCH_CELLS = 4_000_000
 FIRST_ROWS, MORE_ROWS, MEASURED_SECONDS = 4, 4, 0.2
 
 
-def explains(model: Any) -> bool:
+def has_contributions(model: Any) -> bool:
     """Return True if the model is an ensemble of trees, which has contributions of columns."""
     return hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
 
 
 def affordable_rows(model: Any, X: pa.Table, seconds: float) -> int:
-    """Estimate the number of rows that can be explained within a time, from the time for the first rows."""
+    """Estimate how many rows can be explained in this many seconds, by timing the first rows."""
     n_rows = FIRST_ROWS
     while True:
         start = time.perf_counter()
@@ -379,15 +383,15 @@ def contributions(model: Any, X: pa.Table) -> Array:
 
 
 def rows_at_once(model: Any, n_columns: int) -> int:
-    """Return the number of rows to explain at once, limited by the memory for their contributions."""
+    """Return how many rows can be explained in one call, as limited by the memory for their contributions."""
     return max(1, BATCH_CELLS // ((n_columns + 1) * max(len(getattr(model, "classes_", ())), 1)))
 
 
 def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
-    """Return the expected prediction and the contributions of all rows as columns, for each class and target."""
+    """Return columns of all rows by name: "expected prediction" and "contribution of NAME", for each output."""
     parts = contributions(model, X)
     n_outputs = parts.shape[1]
-    ends = [""] if n_outputs == 1 else [f" for {_named(label)}" for label in output_labels(model, n_outputs)]
+    ends = [""] if n_outputs == 1 else [f" for {_output_suffix(label)}" for label in output_labels(model, n_outputs)]
     columns = {}
     for output, end in enumerate(ends):
         columns[f"expected prediction{end}"] = parts[:, output, -1]
@@ -396,8 +400,8 @@ def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
     return columns
 
 
-def _named(label: Any) -> str:
-    """Return the name of a class, with its target if there are several."""
+def _output_suffix(label: Any) -> str:
+    """Return the name of a class, with its target if the label is a pair (target, class)."""
     return f"{label[1]} of target {label[0]}" if isinstance(label, tuple) else str(label)
 
 
@@ -410,17 +414,17 @@ def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Ite
 
 
 def _as_table(parts: Array, names: list[str], rows: NDArray, classes: NDArray | None) -> pa.Table:
-    """Return a table of row numbers from 1, classes if there are several, expected predictions and contributions."""
+    """Return row numbers from 1, classes if several, expected predictions and contributions as a table."""
     n_rows, n_outputs, _ = parts.shape
-    columns: dict[str, Any] = {_unlike("row", names): np.repeat(rows + 1, n_outputs)}
+    columns: dict[str, Any] = {_unique_name("row", names): np.repeat(rows + 1, n_outputs)}
     if n_outputs > 1 and classes is not None:
-        columns[_unlike("class", names)] = pa.array(classes.tolist() * n_rows)
+        columns[_unique_name("class", names)] = pa.array(classes.tolist() * n_rows)
     flat = parts.reshape(n_rows * n_outputs, -1)
-    columns[_unlike("expected prediction", names)] = flat[:, -1]
+    columns[_unique_name("expected prediction", names)] = flat[:, -1]
     return pa.table({**columns, **{name: flat[:, k] for k, name in enumerate(names)}})
 
 
-def _unlike(name: str, names: list[str]) -> str:
+def _unique_name(name: str, names: list[str]) -> str:
     """Return the name, with underscores appended until it differs from all columns."""
     while name in names:
         name += "_"

@@ -25,7 +25,7 @@ from fastens.cli.inspecting.columns import (
     rows_to_compare,
     share_text,
 )
-from fastens.cli.report.report import Report, Scores, shown
+from fastens.cli.report.report import Report, Scores, score_text
 from fastens.cli.table.columns import (
     BOOLEAN,
     DATE,
@@ -34,12 +34,12 @@ from fastens.cli.table.columns import (
     WORDS,
     column_codes,
     counted_rows,
-    features,
     kind_of,
     listed,
+    make_features,
     n_distinct,
 )
-from fastens.cli.table.notes import is_group, words_of
+from fastens.cli.table.notes import is_group, to_words
 from fastens.cli.table.target import CLASSIFICATION
 from fastens.cli.table.task import Task
 from fastens.files.read import USUAL_CODES
@@ -74,9 +74,9 @@ class Formula:
     score: float
 
 
-def sampled(n_rows: int, most: int = MAX_ROWS) -> NDArray[np.intp]:
-    """Return a sorted random sample of rows."""
-    rows = np.random.default_rng(0).permutation(n_rows)[:most]
+def sample_rows(n_rows: int, max_rows: int = MAX_ROWS) -> NDArray[np.intp]:
+    """Return at most `max_rows` sorted row indices, drawn at random with a fixed seed."""
+    rows = np.random.default_rng(0).permutation(n_rows)[:max_rows]
     return np.sort(rows)
 
 
@@ -94,32 +94,34 @@ class Scorer:
     def __init__(self, y: NDArray, task: str) -> None:
         self.is_classification = task == CLASSIFICATION
         self.y: NDArray[Any] = _class_codes(y) if self.is_classification else stats.rankdata(y)
-        self._folds = _folds(self.y, self.is_classification)
+        self._folds = _scoring_folds(self.y, self.is_classification)
         n_training = min((len(train) for train, _ in self._folds), default=0)
         self.n_bins = int(np.clip(n_training // BIN_ROWS, 2, N_BINS))
 
-    def table(self, X: pa.Table) -> float:
-        """Return the best score of the features that were made from one column."""
-        scores = [self._column(X.column(index)) for index in range(X.num_columns)]
+    def score_table(self, X: pa.Table) -> float:
+        """Return the best score of the features in X, which were made from one column."""
+        scores = [self._score_column(X.column(index)) for index in range(X.num_columns)]
         return float(np.nanmax(scores)) if scores and np.isfinite(scores).any() else float("nan")
 
-    def _column(self, column: pa.ChunkedArray) -> float:
+    def _score_column(self, column: pa.ChunkedArray) -> float:
+        """Return the score of a feature, by bins of numbers or by categories."""
         if kind_of(column.type) not in (NUMBER, BOOLEAN) or pa.types.is_dictionary(column.type):
-            return self.codes(category_codes(column))
+            return self.score_codes(category_codes(column))
         type_ = pa.int8() if pa.types.is_boolean(column.type) else column.type
-        return self.numbers(np.asarray(column.cast(type_).cast(pa.float64(), safe=False).to_numpy()))
+        return self.score_numbers(np.asarray(column.cast(type_).cast(pa.float64(), safe=False).to_numpy()))
 
-    def numbers(self, values: Array) -> float:
-        """Return the score of numbers with many or few bins, whichever is better; many bins may fit noise."""
-        return float(np.fmax(self.codes(binned(values, self.n_bins)), self.codes(binned(values, FEW_BINS))))
+    def score_numbers(self, values: Array) -> float:
+        """Return the better score of many and few bins of numbers, because many bins may fit noise."""
+        return float(np.fmax(*(self.score_codes(bin_by_quantiles(values, n)) for n in (self.n_bins, FEW_BINS))))
 
-    def codes(self, codes: Codes) -> float:
-        """Return the score of bin codes."""
-        by_fold = [self._score(codes, train, test) for train, test in self._folds]
+    def score_codes(self, codes: Codes) -> float:
+        """Return the score of bin codes (n_rows,), averaged over the folds, or NaN."""
+        by_fold = [self._score_fold(codes, train, test) for train, test in self._folds]
         finite = [value for value in by_fold if np.isfinite(value)]
         return float(np.mean(finite)) if finite else float("nan")
 
-    def _score(self, codes: Codes, train: Codes, test: Codes) -> float:
+    def _score_fold(self, codes: Codes, train: Codes, test: Codes) -> float:
+        """Return the score of bin codes for one fold: fit on the `train` row indices, score on the `test` ones."""
         n_bins, y = int(codes.max(initial=0)) + 1, self.y
         if self.is_classification:
             n_classes = int(y.max()) + 1
@@ -127,7 +129,7 @@ class Scorer:
                 np.bincount(codes[rows] * n_classes + y[rows], minlength=n_bins * n_classes).reshape(n_bins, n_classes)
                 for rows in (train, test)
             ]
-            return _mean_area(*counts)
+            return _mean_auc(*counts)
         sums = np.bincount(codes[train], y[train], n_bins)
         mean = y[train].mean()
         means = (sums + PRIOR_ROWS * mean) / (np.bincount(codes[train], minlength=n_bins) + PRIOR_ROWS)
@@ -135,7 +137,7 @@ class Scorer:
 
 
 def _class_codes(y: NDArray) -> Codes:
-    """Return the codes of classes, where all but the most frequent classes are merged."""
+    """Return class codes (n_rows,); the least frequent classes beyond MAX_CLASSES share one code."""
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     if len(counts) <= MAX_CLASSES:
         return codes
@@ -144,22 +146,23 @@ def _class_codes(y: NDArray) -> Codes:
     return np.minimum(rank[codes], MAX_CLASSES - 1)
 
 
-def _folds(y: NDArray, is_classification: bool) -> list[tuple[Codes, Codes]]:
+def _scoring_folds(y: NDArray, is_classification: bool) -> list[tuple[Codes, Codes]]:
+    """Return (training, test) row indices of at most N_FOLDS folds, or an empty list if there are too few rows."""
+    max_folds = int(np.bincount(y).max()) if is_classification and len(y) else len(y)
     # At least one class must have a row in each fold.
-    most = int(np.bincount(y).max()) if is_classification and len(y) else len(y)
-    n_folds = min(N_FOLDS, most)
+    n_folds = min(N_FOLDS, max_folds)
     if n_folds < 2:
         return []
     return shuffled_folds(y, n_folds, 0, stratified=is_classification)
 
 
 def category_codes(column: pa.ChunkedArray) -> Codes:
-    """Return the codes of categories, with a separate code for missing values."""
+    """Return codes (n_rows,) of categories from 0 on, with a separate code for missing values."""
     return np.unique(column_codes(column), return_inverse=True)[1]
 
 
-def binned(values: Array, n_bins: int) -> Codes:
-    """Bin numbers by quantiles; frequent numbers and missing values have separate bins."""
+def bin_by_quantiles(values: Array, n_bins: int) -> Codes:
+    """Return bin codes (n_rows,) by quantiles; frequent numbers have their own bins, and code 0 is missing."""
     is_known = np.isfinite(values)
     ordered = np.sort(values[is_known])
     if not len(ordered):
@@ -175,8 +178,8 @@ def binned(values: Array, n_bins: int) -> Codes:
     return codes.astype(np.intp)
 
 
-def _mean_area(training: NDArray, test: NDArray) -> float:
-    """Return the mean AUC of classes from the counts of each bin and class."""
+def _mean_auc(training: NDArray, test: NDArray) -> float:
+    """Return the AUC of the second of two classes, or the mean over classes, from counts (n_bins, n_classes)."""
     n_training, prior = training.sum(axis=1, keepdims=True), training.sum(axis=0) / max(training.sum(), 1)
     chances = (training + PRIOR_ROWS * prior) / (n_training + PRIOR_ROWS)
     areas, weights = [], []
@@ -193,29 +196,30 @@ def _mean_area(training: NDArray, test: NDArray) -> float:
 
 
 def _r_squared(predicted: Array, y: Array) -> float:
+    """Return the R² of predictions, or NaN if y is constant."""
     spread = ((y - y.mean()) ** 2).sum()
     return float(1 - ((y - predicted) ** 2).sum() / spread) if spread > 0 else float("nan")
 
 
 def scores_alone(table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: str) -> dict[str, float]:
-    """Return the individual score of each column."""
+    """Return the score by which each column alone predicts the target: an AUC, or the R² of ranks."""
     scorer = Scorer(y, task)
-    return {name: scorer.table(features(table.select([name]), {name: kind})) for name, kind in kinds.items()}
+    return {name: scorer.score_table(make_features(table.select([name]), {name: kind})) for name, kind in kinds.items()}
 
 
 # Formulas --------------------------------------------------
 
 
-def formulas(
+def find_formulas(
     table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: str, alone: Mapping[str, float]
 ) -> list[Formula]:
-    """Find sums, differences, products and ratios of columns that leak the target although no single column does."""
-    rows = sampled(len(table), FORMULA_ROWS)
+    """Find formulas of several columns that leak the target; columns whose score in `alone` leaks are left out."""
+    rows = sample_rows(len(table), FORMULA_ROWS)
     numbers = {
         name: values
         for name, kind in kinds.items()
         if kind in NUMERIC and not alone.get(name, 0) >= GIVES_AWAY
-        if (values := _leak_numbers(table[name].take(rows), kind)) is not None
+        if (values := _varying_numbers(table[name].take(rows), kind)) is not None
     }
     y = y[rows]
     if len(numbers) < 2 or len(y) < MIN_ROWS:
@@ -226,19 +230,19 @@ def formulas(
         wanted = (codes == np.argmax(np.bincount(codes))).astype(np.float64)
     else:
         wanted = y.astype(np.float64)
-    linear = _linear(numbers, best[:MAX_LINEAR], wanted)
+    linear = _fit_linear(numbers, best[:MAX_LINEAR], wanted)
     if task != CLASSIFICATION:
-        simple = _as_formula(linear, by_power=False) or _powers(numbers, best[:MAX_LINEAR], wanted)
-        return simple or _pairs(numbers, best[:MAX_PAIRED], y, task)
+        simple = _linear_to_formula(linear, by_power=False) or _find_power_product(numbers, best[:MAX_LINEAR], wanted)
+        return simple or _find_pair(numbers, best[:MAX_PAIRED], y, task)
     heaviest = [] if linear is None else linear[1]
     tried = list(dict.fromkeys([*heaviest[: MAX_PAIRED // 2], *best]))[:MAX_PAIRED]
-    return _pairs(numbers, tried, y, task)
+    return _find_pair(numbers, tried, y, task)
 
 
-def _leak_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
-    """Convert numbers, booleans or dates to numbers; return None if too many are missing or all are equal."""
+def _varying_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
+    """Convert numbers, booleans or dates to floats; return None if too many are missing or all are equal."""
     if kind in (DATE, TIMESTAMP):
-        made = features(pa.table({"": column}), {"": kind})
+        made = make_features(pa.table({"": column}), {"": kind})
         values = np.asarray(made.column(0).to_numpy()).astype(np.float64)
     else:
         type_ = pa.int8() if pa.types.is_boolean(column.type) else column.type
@@ -249,8 +253,8 @@ def _leak_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
     return values if len(finite) >= PRESENT * len(values) and len(finite) and np.ptp(finite) > 0 else None
 
 
-def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear | None:
-    """Fit the target by a linear combination and drop columns while it stays as good; largest terms come first."""
+def _fit_linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear | None:
+    """Fit y by the named columns and drop columns that do not matter; return the fit, largest terms first, or None."""
     X = np.column_stack([numbers[name] for name in names])
     rows = np.isfinite(X).all(axis=1) & np.isfinite(y)
     X, y = X[rows], y[rows]
@@ -277,8 +281,8 @@ def _linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear 
     return (factors / spread[keep])[order], [names[k] for k in keep[order]], score
 
 
-def _powers(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Formula]:
-    """Find a product of powers that equals the target, such as price * number or weight / height²."""
+def _find_power_product(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Formula]:
+    """Return a formula for y as a product of powers, such as price * number, or an empty list."""
     logs = {name: np.where(numbers[name] > 0, np.log(np.maximum(numbers[name], 1e-300)), np.nan) for name in names}
     logs = {
         name: values
@@ -287,31 +291,32 @@ def _powers(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Fo
     }
     if len(logs) < 2 or (y > 0).sum() < PRESENT * len(y):
         return []
-    linear = _linear(logs, list(logs), np.where(y > 0, np.log(np.maximum(y, 1e-300)), np.nan))
-    return _as_formula(linear, by_power=True)
+    linear = _fit_linear(logs, list(logs), np.where(y > 0, np.log(np.maximum(y, 1e-300)), np.nan))
+    return _linear_to_formula(linear, by_power=True)
 
 
-def _as_formula(linear: Linear | None, by_power: bool) -> list[Formula]:
-    """Return a linear combination of numbers or logarithms as a formula if few columns determine the target."""
+def _linear_to_formula(linear: Linear | None, by_power: bool) -> list[Formula]:
+    """Return a linear fit of numbers or, `by_power`, of logarithms as a formula if few columns determine the target."""
     if linear is None or linear[2] < FORMULA_GIVES_AWAY or not 2 <= len(linear[1]) <= MAX_TERMS:
         return []
     factors, names, score = linear
-    return [Formula(_written(factors, names, by_power), names, score)]
+    return [Formula(_formula_text(factors, names, by_power), names, score)]
 
 
-def _pairs(numbers: Mapping[str, Array], names: list[str], y: NDArray, task: str) -> list[Formula]:
-    """Find the sum, difference, product or ratio of two columns with the best score, if it leaks the target."""
+def _find_pair(numbers: Mapping[str, Array], names: list[str], y: NDArray, task: str) -> list[Formula]:
+    """Return the best sum, difference, product or ratio of two columns that leaks the target, or an empty list."""
     scorer = Scorer(y, task)
     best: Formula | None = None
     for one, other in combinations(names, 2):
-        for text, values in _operations(one, other, numbers):
-            score = scorer.numbers(values)
+        for text, values in _pair_operations(one, other, numbers):
+            score = scorer.score_numbers(values)
             if score >= FORMULA_GIVES_AWAY and (best is None or score > best.score):
                 best = Formula(text, [one, other], score)
     return [] if best is None else [best]
 
 
-def _operations(one: str, other: str, numbers: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
+def _pair_operations(one: str, other: str, numbers: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
+    """Yield the text and the values of the sum, difference, product and ratio of two columns."""
     a, b = numbers[one], numbers[other]
     with np.errstate(all="ignore"):
         yield f"{one!r} + {other!r}", a + b
@@ -320,8 +325,8 @@ def _operations(one: str, other: str, numbers: Mapping[str, Array]) -> Iterator[
         yield f"{one!r} / {other!r}", a / b
 
 
-def _written(factors: Array, names: list[str], by_power: bool) -> str:
-    """Format a formula without the factor that is common to all terms."""
+def _formula_text(factors: Array, names: list[str], by_power: bool) -> str:
+    """Return a linear combination, or a product of powers, as text without the common factor."""
     sizes = np.abs(factors)
     unit = 1.0 if by_power else sizes.max()
     is_plain = bool(np.all(np.abs(sizes / unit - np.round(sizes / unit)) < 0.02) and np.all(sizes > 0.5 * unit))
@@ -337,8 +342,8 @@ def _written(factors: Array, names: list[str], by_power: bool) -> str:
     return text
 
 
-def perfect(scores: Mapping[str, float]) -> str | None:
-    """Return the name of a score that is perfect or nearly perfect, or None."""
+def perfect_score_name(scores: Mapping[str, float]) -> str | None:
+    """Return the name of the first AUC, R² or accuracy that is nearly perfect, or None."""
     least = {name: FORMULA_GIVES_AWAY for name in scores if name.startswith(("AUC", "R²"))} | {"accuracy": 1.0}
     return next((name for name, limit in least.items() if scores.get(name, 0.0) >= limit), None)
 
@@ -375,7 +380,7 @@ class Finding:
 
 
 def score_name(target: TargetColumn | None) -> str:
-    """Return the name of the score of individual columns."""
+    """Return the name of the score of individual columns: "AUC" or "rank R²"."""
     return "AUC" if target is not None and target.task == CLASSIFICATION else "rank R²"
 
 
@@ -391,47 +396,48 @@ def show_task(report: Report, task: Task, *, has_folds: bool = False) -> None:
 
 
 def training_findings(task: Task, *, holds_out: bool) -> list[Finding]:
-    """Return the findings of fast checks of the columns to learn from."""
+    """Return the findings of fast checks of a task; `holds_out` adds checks that concern held-out rows."""
     card, table = task.card, task.columns
     name = str(card.target)
     target = TargetColumn(name, card.task, task.rows.y[: len(table)])
     others = table.drop_columns([name])
     kinds = {column: kind for column, kind in card.kinds.items() if kind != WORDS}
-    rows = sampled(len(table), TRAINING_ROWS)
+    rows = sample_rows(len(table), TRAINING_ROWS)
     return [
         *code_findings(table[name], target),
         *leak_findings(others, kinds, target, TRAINING_ROWS)[1],
         *(time_findings(others, kinds) if holds_out and task.order is None else []),
         *(group_findings(others, kinds) if holds_out and task.order is None else []),
-        *(_repeated_rows(table) if holds_out else []),
-        *_codes_of_columns(others, kinds, rows),
+        *(_duplicate_findings(table) if holds_out else []),
+        *_missing_code_findings(others, kinds, rows),
     ]
 
 
 def leak_findings(
     table: pa.Table, kinds: Mapping[str, str], target: TargetColumn, most_rows: int
 ) -> tuple[dict[str, float], list[Finding]]:
-    """Return the individual score of each column, and findings on columns and formulas that leak the target."""
-    rows = sampled(len(table), most_rows)
+    """Return the score of each column alone, and findings on columns and formulas that leak the target."""
+    rows = sample_rows(len(table), most_rows)
     some, y = table.take(rows), target.y[rows]
     alone = scores_alone(some, kinds, y, target.task)
     near = {name: value for name, value in alone.items() if value >= GIVES_AWAY}
     texts = [
-        f"{name!r} alone predicts the target: {score_name(target)} {_rounded(value)}. This may be target "
+        f"{name!r} alone predicts the target: {score_name(target)} {_leak_score_text(value)}. This may be target "
         f"leakage. If the column is not known at prediction time, use --drop {shlex.quote(name)}"
         for name, value in sorted(near.items(), key=lambda pair: -pair[1])
     ]
-    for formula in formulas(some, kinds, y, target.task, alone):
+    for formula in find_formulas(some, kinds, y, target.task, alone):
         score = "R²" if target.task != CLASSIFICATION else "AUC"
         option = "--drop " + shlex.quote(",".join(formula.names))
         texts.append(
-            f"{formula.text} predicts the target: {score} {_rounded(formula.score)}. This may be target leakage. "
-            f"If these columns are not known at prediction time, use {option}"
+            f"{formula.text} predicts the target: {score} {_leak_score_text(formula.score)}. This may be target "
+            f"leakage. If these columns are not known at prediction time, use {option}"
         )
     return alone, [Finding(LEAK, text, is_warning=True) for text in texts]
 
 
-def _rounded(value: float) -> str:
+def _leak_score_text(value: float) -> str:
+    """Format a score near 1 with four decimals."""
     return f"{value:.4f}" if value < 0.99995 else "1"
 
 
@@ -439,11 +445,11 @@ def code_findings(column: pa.ChunkedArray, target: TargetColumn) -> list[Finding
     """Return findings on values of the target that look like missing-value codes."""
     n_rows = len(column)
     if kind_of(column.type) == NUMBER:
-        values = _numbers(column)
+        values = _finite_numbers(column)
         counts = {f"{code:.15g}": int(np.count_nonzero(values == code)) for code in missing_codes(values)}
     elif target.task == CLASSIFICATION:
         labels, numbers = np.unique(target.y.astype(str), return_counts=True)
-        counts = {str(label): int(n) for label, n in zip(labels, numbers, strict=True) if _is_code(str(label))}
+        counts = {str(label): int(n) for label, n in zip(labels, numbers, strict=True) if _is_missing_code(str(label))}
     else:
         counts = {}
     return [
@@ -458,7 +464,7 @@ def code_findings(column: pa.ChunkedArray, target: TargetColumn) -> list[Finding
     ]
 
 
-def _is_code(label: str) -> bool:
+def _is_missing_code(label: str) -> bool:
     """Return True if a class label looks like a missing-value code."""
     text = label.strip().lower()
     try:
@@ -468,10 +474,10 @@ def _is_code(label: str) -> bool:
 
 
 def time_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
-    """Return a finding on columns of times, with advice on held-out rows."""
+    """Return at most one finding, on columns of dates or sorted times, with advice on held-out rows."""
     names = [name for name, kind in kinds.items() if kind in (DATE, TIMESTAMP)]
     rising = [name for name in names if _is_sorted(table[name])]
-    numbers = [name for name, kind in kinds.items() if kind == NUMBER and any(map(TIME_WORD.fullmatch, words_of(name)))]
+    numbers = [name for name, kind in kinds.items() if kind == NUMBER and any(map(TIME_WORD.fullmatch, to_words(name)))]
     numbers = [name for name in numbers if _is_sorted(table[name]) and n_distinct(table[name]) >= MIN_REPEATS]
     names, rising = [*names, *numbers], [*rising, *numbers]
     if not names:
@@ -483,12 +489,13 @@ def time_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
 
 
 def _is_sorted(column: pa.ChunkedArray) -> bool:
+    """Return True if the values of a column never decrease, ignoring missing values."""
     present = column.drop_null().combine_chunks()
     return len(present) > 1 and bool(pc.all(pc.less_equal(present[:-1], present[1:])).as_py())
 
 
 def group_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
-    """Return a finding on identifiers of people or things with several rows each."""
+    """Return at most one finding, on identifiers of people or things that have several rows each."""
     names = [name for name, kind in kinds.items() if is_group(table[name], kind, name)]
     if not names:
         return []
@@ -501,8 +508,8 @@ def group_findings(table: pa.Table, kinds: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def _repeated_rows(table: pa.Table) -> list[Finding]:
-    """Return a finding on rows that are duplicates in the columns used."""
+def _duplicate_findings(table: pa.Table) -> list[Finding]:
+    """Return at most one finding, on rows that are equal to earlier rows in all columns."""
     rows = rows_to_compare(table.columns, COMPARED_ROWS)
     some = table if len(rows) == len(table) else table.take(rows)
     if not len(rows) or not (n := n_repeated(row_groups([column_codes(column) for column in some.columns]))):
@@ -514,19 +521,19 @@ def _repeated_rows(table: pa.Table) -> list[Finding]:
     return [Finding(DUPLICATES, text)]
 
 
-def _codes_of_columns(table: pa.Table, kinds: Mapping[str, str], rows: NDArray[np.intp]) -> list[Finding]:
-    """Return findings on missing-value codes in columns, which are detected in a sample and counted in all rows."""
+def _missing_code_findings(table: pa.Table, kinds: Mapping[str, str], rows: NDArray[np.intp]) -> list[Finding]:
+    """Return findings on missing-value codes, which are detected in the sample `rows` and counted in all rows."""
     remarks = [
-        (name, code_remark(code, int(np.count_nonzero(_numbers(table[name]) == code))))
+        (name, code_remark(code, int(np.count_nonzero(_finite_numbers(table[name]) == code))))
         for name, kind in kinds.items()
         if kind == NUMBER and kind_of(table[name].type) == NUMBER
-        for code in missing_codes(_numbers(table[name].take(rows)))
+        for code in missing_codes(_finite_numbers(table[name].take(rows)))
     ]
     return [Finding(CELLS, line) for line in remark_lines(remarks)]
 
 
-def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return the finite numbers of a column."""
+def _finite_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return the finite numbers of a column as floats, without missing values."""
     values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
     return values[np.isfinite(values)]
 
@@ -535,15 +542,15 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def score_warnings(scores: Scores, shares: Sequence[tuple[str, float]] = (), what: str = "The") -> list[str]:
-    """Return warnings if a score is nearly perfect or if one column has nearly all of the gain."""
+    """Return warnings on a nearly perfect score and on a column with nearly all of the gain in `shares`."""
     warnings = []
     total = sum(share for _, share in shares)
     largest = max(shares, key=lambda pair: pair[1], default=("", 0.0))
     one = len(shares) > 1 and total > 0 and largest[1] >= ALL_GAIN * total
-    if (name := perfect(scores)) is not None:
+    if (name := perfect_score_name(scores)) is not None:
         first = f" Check the column {largest[0]!r} first." if one else ""
         warnings.append(
-            f"{what} {name} of {shown(name, scores[name])} is rarely realistic. Check with fastens inspect for "
+            f"{what} {name} of {score_text(name, scores[name])} is rarely realistic. Check with fastens inspect for "
             f"columns that are derived from the target or known only after it, and for duplicate rows.{first}"
         )
     if one:

@@ -49,7 +49,7 @@ class Remark:
 
 
 def remark_lines(remarks: Sequence[tuple[str, Remark]]) -> list[str]:
-    """Return remarks as sentences, with one sentence for all columns that share a remark."""
+    """Return (column, remark) pairs as sentences, one for all columns that share a remark."""
     alike: dict[str, list[tuple[str, Remark]]] = {}
     for name, remark in remarks:
         alike.setdefault(remark.many, []).append((name, remark))
@@ -65,7 +65,7 @@ def remark_lines(remarks: Sequence[tuple[str, Remark]]) -> list[str]:
 
 
 def share_text(n: float, n_rows: float, n_decimals: int = 1) -> str:
-    """Format a share in percent; it is shown as 0 or 100 % only if it is exact."""
+    """Format n / n_rows in percent; it is shown as 0 or 100 % only if it is exact."""
     share, least = n / n_rows, 10.0 ** -(n_decimals + 2)
     if 0 < share < least:
         return f"<{least:.{n_decimals}%}"
@@ -95,7 +95,7 @@ class ColumnFacts:
 
 
 def column_facts(table: pa.Table, name: str) -> ColumnFacts:
-    """Return the facts about one column."""
+    """Compute the facts about one column of a table."""
     column = table[name]
     kind = kind_of(column.type)
     is_nan = pa.types.is_floating(column.type)
@@ -115,22 +115,23 @@ def column_facts(table: pa.Table, name: str) -> ColumnFacts:
         if all(text.endswith(MIDNIGHT) for text in limits):
             limits = limits[0].removesuffix(MIDNIGHT), limits[1].removesuffix(MIDNIGHT)
         days = elapsed_days(times_of(present, repr(name)))
-    frequent = _frequent(present) if n_distinct and kind not in (DATE, TIMESTAMP) else []
-    remarks = _remarks(len(column), n_missing, n_distinct)
+    frequent = _frequent_values(present) if n_distinct and kind not in (DATE, TIMESTAMP) else []
+    remarks = _emptiness_remarks(len(column), n_missing, n_distinct)
     if values is not None and len(values):
-        remarks += _odd_numbers(values)
+        remarks += _number_remarks(values)
     if kind == TEXT and 1 < n_distinct <= MAX_DISTINCT_FOR_SPELLINGS:
-        remarks += _odd_spellings(present)
+        remarks += _spelling_remarks(present)
     return ColumnFacts(
         name, kind, len(column), n_missing, n_distinct, quartiles, frequent, values, days, limits, remarks
     )  # fmt: skip
 
 
 def _is_countable(type_: pa.DataType) -> bool:
+    """Return True if distinct values of an Arrow type can be counted: not for nested types and null."""
     return not pa.types.is_nested(type_) and not pa.types.is_null(type_)
 
 
-def _frequent(present: pa.ChunkedArray) -> list[tuple[str, int]]:
+def _frequent_values(present: pa.ChunkedArray) -> list[tuple[str, int]]:
     """Return the most frequent values with their counts; ties are ordered by first occurrence."""
     counted = present.value_counts()
     if isinstance(counted, pa.ChunkedArray):
@@ -141,8 +142,8 @@ def _frequent(present: pa.ChunkedArray) -> list[tuple[str, int]]:
     return [(str(name), int(counts[k])) for name, k in zip(names, top.tolist(), strict=True)]
 
 
-def _remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
-    """Return remarks on columns that are empty, constant or mostly missing."""
+def _emptiness_remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
+    """Return at most one remark, on a column that is empty, constant or mostly missing."""
     if n_missing == n_rows:
         return [Remark("holds nothing", "hold nothing")]
     if n_distinct == 1 and n_missing == 0:
@@ -157,7 +158,7 @@ def _remarks(n_rows: int, n_missing: int, n_distinct: int) -> list[Remark]:
     return []
 
 
-def _odd_numbers(values: Array) -> list[Remark]:
+def _number_remarks(values: Array) -> list[Remark]:
     """Return remarks on infinite values, missing-value codes and outliers."""
     remarks = []
     if not np.isfinite(values).all():
@@ -167,7 +168,7 @@ def _odd_numbers(values: Array) -> list[Remark]:
     for code in missing_codes(values):
         remarks.append(code_remark(code, int(np.count_nonzero(values == code))))
         values = values[values != code]
-    return [*remarks, *_outliers(values)]
+    return [*remarks, *_outlier_remarks(values)]
 
 
 def code_remark(code: float, n_cells: int) -> Remark:
@@ -181,8 +182,8 @@ def code_remark(code: float, n_cells: int) -> Remark:
     )
 
 
-def _outliers(values: Array) -> list[Remark]:
-    """Return a remark on outliers, if there are few."""
+def _outlier_remarks(values: Array) -> list[Remark]:
+    """Return at most one remark, on outliers if there are few."""
     low, high = np.quantile(values, [0.25, 0.75]) if len(values) else (0.0, 0.0)
     far = (values < low - FAR * (high - low)) | (values > high + FAR * (high - low))
     if not (high > low and 0 < far.sum() <= max(1, 0.01 * len(values))):
@@ -205,31 +206,31 @@ def missing_codes(values: Array) -> list[float]:
 
 
 def _n_codes(distinct: Array, counts: NDArray[np.intp]) -> int:
-    """Return how many of the first numbers, which are the lowest or the highest, are codes."""
+    """Return how many of the first values are codes; `distinct` are sorted from one end, with their counts."""
     n_usual = 0
     while n_usual < min(MAX_CODES, len(distinct)) and is_usual_code(distinct[n_usual]):
         n_usual += 1
     for n in range(n_usual, 0, -1):
-        gap, spread, n_others = _apart(distinct, n)
+        gap, spread, n_others = _gap_to_others(distinct, n)
         spread = spread if n_others <= MANY_DISTINCT else _central_spread(distinct[n:], counts[n:])
         distance = USUAL_DISTANCE if n_others >= FEW_DISTINCT else 1.0
         if counts[:n].min() >= USUAL_COUNT and n_others >= MIN_OTHER_VALUES and gap > distance * spread:
             return n
-    gap, spread, n_others = _apart(distinct, 1)
+    gap, spread, n_others = _gap_to_others(distinct, 1)
     if n_others < FEW_DISTINCT or counts[0] < CODE_COUNT:
         return 0
     is_only_negative = distinct[0] < 0 <= distinct[1] and counts[0] >= NEGATIVE_SHARE * counts.sum()
     return int(gap > (NEGATIVE_DISTANCE if is_only_negative else CODE_DISTANCE) * spread)
 
 
-def _apart(distinct: Array, n: int) -> tuple[float, float, int]:
-    """Return the gap between the first n numbers and the others, and the spread and the number of the others."""
+def _gap_to_others(distinct: Array, n: int) -> tuple[float, float, int]:
+    """Return the gap after the first n sorted numbers, and the range and the number of the others."""
     others = distinct[n:]
     return (abs(others[0] - distinct[n - 1]), float(np.ptp(others)), len(others)) if len(others) else (0.0, 0.0, 0)
 
 
 def _central_spread(distinct: Array, counts: NDArray[np.intp]) -> float:
-    """Return the spread of numbers without the extreme 1 % at each end."""
+    """Return the range of sorted numbers with counts, without the extreme 1 % at each end."""
     positions = np.searchsorted(np.cumsum(counts) / counts.sum(), [0.01, 0.99]).clip(max=len(distinct) - 1)
     return float(abs(distinct[positions[1]] - distinct[positions[0]]))
 
@@ -242,8 +243,8 @@ def is_usual_code(value: float) -> bool:
     return is_repeated or size in USUAL_CODES or size >= FILL_VALUE or value in (-1, -7, -8, -9)
 
 
-def _odd_spellings(present: pa.ChunkedArray) -> list[Remark]:
-    """Return a remark on categories that differ only by case or whitespace."""
+def _spelling_remarks(present: pa.ChunkedArray) -> list[Remark]:
+    """Return at most one remark, on categories that differ only by case or whitespace."""
     distinct = [str(value) for value in present.unique().to_pylist()]
     by_spelling: dict[str, list[str]] = {}
     for value in distinct:
@@ -266,7 +267,7 @@ HASHED = 4
 
 
 def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return group numbers, which are equal for rows that are equal in all columns."""
+    """Return group numbers (n_rows,), equal for rows with equal codes in all columns."""
     groups, n_groups = codes[0], int(codes[0].max(initial=0)) + 1
     for column in codes[1:]:
         n_values = int(column.max(initial=0)) + 1
@@ -277,29 +278,29 @@ def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.unique(groups, return_inverse=True)[1]
 
 
-def rows_to_compare(columns: Sequence[pa.ChunkedArray], most: int) -> NDArray[np.intp]:
-    """Return all rows, or about `most` rows selected by a hash of the first columns, which keeps duplicates together.
+def rows_to_compare(columns: Sequence[pa.ChunkedArray], max_rows: int) -> NDArray[np.intp]:
+    """Return all rows, or about `max_rows` selected by a hash of the first columns, which keeps duplicates together.
 
     The result is empty if the first columns have too few distinct values for such a selection.
     """
     n_rows = len(columns[0])
-    if n_rows <= most:
+    if n_rows <= max_rows:
         return np.arange(n_rows)
     hashes = np.zeros(n_rows, dtype=np.uint64)
     for column in columns[:HASHED]:
         hashes = (hashes ^ column_codes(column).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         hashes ^= hashes >> np.uint64(29)
-    rows = np.flatnonzero(hashes % np.uint64(-(-n_rows // most)) == 0)
-    return rows if len(rows) <= 2 * most else rows[:0]
+    rows = np.flatnonzero(hashes % np.uint64(-(-n_rows // max_rows)) == 0)
+    return rows if len(rows) <= 2 * max_rows else rows[:0]
 
 
 def n_repeated(groups: NDArray[np.int64]) -> int:
-    """Return the number of rows that are equal to an earlier row."""
+    """Return the number of rows whose group already occurs in an earlier row."""
     return len(groups) - len(np.unique(groups))
 
 
 def n_contradicting(groups: NDArray[np.int64], target: NDArray[np.int64]) -> int:
-    """Return the number of rows that are equal to others except in the target."""
+    """Return the number of rows in groups that have several target codes."""
     pairs = np.unique(np.column_stack([groups, target]), axis=0)
     several = np.bincount(pairs[:, 0]) > 1
     return int(np.count_nonzero(several[groups]))
@@ -323,7 +324,7 @@ def equal_columns(table: pa.Table, codes: list[NDArray[np.int64]]) -> list[tuple
         rank[np.argsort(first)] = np.arange(len(values))
         key = rank[numbers]
         if 2 * np.count_nonzero(values) > np.count_nonzero(distinct_codes):
-            order = _order(table[name].take(rows), distinct_codes == 0)
+            order = _value_ranks(table[name].take(rows), distinct_codes == 0)
             if order is None:
                 continue
             key = np.append(key, order)
@@ -333,8 +334,8 @@ def equal_columns(table: pa.Table, codes: list[NDArray[np.int64]]) -> list[tuple
     return pairs
 
 
-def _order(column: pa.ChunkedArray, is_missing: NDArray[np.bool_]) -> NDArray[np.int32] | None:
-    """Return the ranks of values, ascending or descending, or None for lists and for too few values."""
+def _value_ranks(column: pa.ChunkedArray, is_missing: NDArray[np.bool_]) -> NDArray[np.int32] | None:
+    """Return ranks, ascending or descending by the first value, 0 if missing; None for lists and too few values."""
     if np.count_nonzero(~is_missing) < MIN_ROWS_IN_ORDER:
         return None
     if pa.types.is_dictionary(column.type):

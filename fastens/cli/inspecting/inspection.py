@@ -35,7 +35,7 @@ from fastens.cli.inspecting.columns import (
     row_groups,
     share_text,
 )
-from fastens.cli.report.report import NARROW_NAME, NO_VALUE, Report, n_columns_shown, one_line, shown
+from fastens.cli.report.report import NARROW_NAME, NO_VALUE, Report, n_fitting_columns, one_line, score_text
 from fastens.cli.table.columns import (
     DESCRIPTIONS,
     TEXT,
@@ -44,9 +44,9 @@ from fastens.cli.table.columns import (
     column_codes,
     column_kinds,
     counted_rows,
-    missing_cells,
+    missing_cells_text,
 )
-from fastens.cli.table.notes import identifier, range_text, text_notes
+from fastens.cli.table.notes import identifier_reason, range_text, text_notes
 from fastens.cli.table.target import CLASSIFICATION
 from fastens.files import TableSchema
 
@@ -68,8 +68,8 @@ class Inspection:
     findings: list[Finding]
 
 
-def inspected(table: pa.Table, target: TargetColumn | None, schema: TableSchema, notes: list[str]) -> Inspection:
-    """Inspect all columns, individually and together; `schema` and `notes` are from reading the table."""
+def inspect_table(table: pa.Table, target: TargetColumn | None, schema: TableSchema, notes: list[str]) -> Inspection:
+    """Compute all facts and findings; `schema` and `notes` come from reading the table."""
     columns = [column_facts(table, name) for name in table.column_names]
     others = table if target is None else table.drop_columns([target.name])
     kinds = {name: kind for name, kind in column_kinds(others, []).items() if kind != UNUSABLE}
@@ -84,25 +84,26 @@ def inspected(table: pa.Table, target: TargetColumn | None, schema: TableSchema,
     findings = [
         *([] if target is None else code_findings(table[target.name], target)),
         *leaks,
-        *_identifiers(others, with_words),
+        *_identifier_findings(others, with_words),
         *(Finding(TEXTS, note) for note in text_notes(schema, with_words)),
         *time_findings(others, kinds),
         *group_findings(others, kinds),
-        *_duplicates(table, others, target),
-        *_balance(target),
+        *_duplicate_findings(table, others, target),
+        *_balance_findings(target),
         *(Finding(CELLS, line) for line in remark_lines(remarks)),
         *(Finding(WRITING, note) for note in notes),
     ]
     return Inspection(len(table), columns, target, alone, findings)
 
 
-def _identifiers(table: pa.Table, kinds: dict[str, str]) -> list[Finding]:
-    reasons = {name: identifier(table[name], kind, name) for name, kind in kinds.items()}
+def _identifier_findings(table: pa.Table, kinds: dict[str, str]) -> list[Finding]:
+    """Return a finding for each column that appears to be an identifier."""
+    reasons = {name: identifier_reason(table[name], kind, name) for name, kind in kinds.items()}
     return [Finding(IDENTIFIER, f"{name!r}: {reason}.") for name, reason in reasons.items() if reason]
 
 
-def _duplicates(table: pa.Table, others: pa.Table, target: TargetColumn | None) -> list[Finding]:
-    """Return findings on duplicate rows, contradictory rows and equivalent columns."""
+def _duplicate_findings(table: pa.Table, others: pa.Table, target: TargetColumn | None) -> list[Finding]:
+    """Return findings on duplicate rows, contradictory rows and equivalent columns; `others` lacks the target."""
     codes = [column_codes(column) for column in others.columns]
     if not codes:
         return []
@@ -125,8 +126,8 @@ def _duplicates(table: pa.Table, others: pa.Table, target: TargetColumn | None) 
     return [Finding(DUPLICATES, text) for text in texts]
 
 
-def _balance(target: TargetColumn | None) -> list[Finding]:
-    """Return a finding on rare classes or on a target with a long tail."""
+def _balance_findings(target: TargetColumn | None) -> list[Finding]:
+    """Return at most one finding, on rare classes or on a target with a long tail."""
     if target is None:
         return []
     if target.task != CLASSIFICATION:
@@ -153,7 +154,7 @@ KINDS = {**DESCRIPTIONS, TEXT: "categories"}
 
 
 def print_inspection(report: Report, inspection: Inspection, title: str) -> None:
-    """Print the inspection."""
+    """Print the facts on the table, a line for each column, and the findings."""
     report.facts(table_facts(inspection, title))
     report.title("Columns")
     headers = [
@@ -163,9 +164,9 @@ def print_inspection(report: Report, inspection: Inspection, title: str) -> None
         *([f"{score_name(inspection.target)} alone"] if inspection.alone else []),
     ]
     columns = inspection.columns[:MAX_COLUMNS]
-    rows = [_cells(inspection, facts) for facts in columns]
+    rows = [_column_cells(inspection, facts) for facts in columns]
     of_names = min(NARROW_NAME, 2 + max((len(facts.name) for facts in columns), default=0))
-    n_shown = n_columns_shown(headers, rows, report.out.width - of_names)
+    n_shown = n_fitting_columns(headers, rows, report.out.width - of_names)
     is_wide = report.out.width >= WIDE + (len(score_name(inspection.target)) + 8 if inspection.alone else 0)
     table = Table(box=None, padding=(0, 1), pad_edge=True, show_edge=False)
     table.add_column("", max_width=24)
@@ -174,7 +175,7 @@ def print_inspection(report: Report, inspection: Inspection, title: str) -> None
     if is_wide:
         table.add_column(one_line(CONTENTS), max_width=CONTENTS_WIDTH)
     for facts, row in zip(columns, rows, strict=True):
-        table.add_row(one_line(facts.name), *row[:n_shown], *([one_line(contents(facts))] if is_wide else []))
+        table.add_row(one_line(facts.name), *row[:n_shown], *([one_line(describe_contents(facts))] if is_wide else []))
     report.out.print(table)
     if left_out := [*headers[n_shown:], *([] if is_wide else [CONTENTS])]:
         report.out.print(f" a wider terminal also shows: {'; '.join(left_out)}", style="dim")
@@ -189,9 +190,9 @@ def print_inspection(report: Report, inspection: Inspection, title: str) -> None
     report.out.print(grid)
 
 
-def _cells(inspection: Inspection, facts: ColumnFacts) -> list[str]:
+def _column_cells(inspection: Inspection, facts: ColumnFacts) -> list[str]:
     """Return the cells for a column: kind, missing share, number of values and individual score."""
-    alone = [_alone(inspection, facts.name)] if inspection.alone else []
+    alone = [_alone_text(inspection, facts.name)] if inspection.alone else []
     return [KINDS.get(facts.kind, facts.kind), missing_share(facts), f"{facts.n_distinct:,}", *alone]
 
 
@@ -203,7 +204,7 @@ def table_facts(inspection: Inspection, title: str) -> list[tuple[str, str]]:
         ("table", title),
         ("rows", f"{inspection.n_rows:,}"),
         ("columns", f"{len(kinds)} ({counts})"),
-        ("missing", missing_cells([facts.n_missing for facts in inspection.columns])),
+        ("missing", missing_cells_text([facts.n_missing for facts in inspection.columns])),
     ]
     if inspection.target is not None:
         n = len(np.unique(inspection.target.y))
@@ -213,13 +214,13 @@ def table_facts(inspection: Inspection, title: str) -> list[tuple[str, str]]:
 
 
 def missing_share(facts: ColumnFacts) -> str:
-    """Format the share of missing cells."""
+    """Format the share of missing cells of a column in percent, or NO_VALUE if none is missing."""
     if facts.n_missing == 0:
         return NO_VALUE
     return share_text(facts.n_missing, facts.n_rows)
 
 
-def contents(facts: ColumnFacts) -> str:
+def describe_contents(facts: ColumnFacts) -> str:
     """Describe the contents of a column: a range, with the median of numbers, or the most frequent values."""
     if facts.quartiles is not None:
         low, _, middle, _, high = facts.quartiles
@@ -228,14 +229,16 @@ def contents(facts: ColumnFacts) -> str:
         return " to ".join(facts.limits)
     n_present = facts.n_rows - facts.n_missing
     if not facts.frequent or facts.frequent[0][1] == 1:
-        return ", ".join(_short(value) for value, _ in facts.frequent[:N_TYPICAL])
-    return ", ".join(f"{_short(value)} {share_text(n, n_present)}" for value, n in facts.frequent[:N_TYPICAL])
+        return ", ".join(_shorten(value) for value, _ in facts.frequent[:N_TYPICAL])
+    return ", ".join(f"{_shorten(value)} {share_text(n, n_present)}" for value, n in facts.frequent[:N_TYPICAL])
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
+    """Return a text on one line, cut to LONGEST characters."""
     text = " ".join(text.split())
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def _alone(inspection: Inspection, name: str) -> str:
-    return shown(score_name(inspection.target), inspection.alone[name]) if name in inspection.alone else NO_VALUE
+def _alone_text(inspection: Inspection, name: str) -> str:
+    """Format the individual score of a column, or NO_VALUE if it has none."""
+    return score_text(score_name(inspection.target), inspection.alone[name]) if name in inspection.alone else NO_VALUE

@@ -19,10 +19,10 @@ from fastens.cli.table.columns import (
     WORDS,
     CommandError,
     column_kinds,
-    features,
     first_line,
     kind_of,
     listed,
+    make_features,
 )
 from fastens.cli.table.split import KEY, HoldoutSplit, ModelCard
 from fastens.cli.table.target import CLASSIFICATION, REGRESSION
@@ -33,7 +33,7 @@ _UNREAD = (NUMBER, TEXT, BOOLEAN)
 
 
 def load_model(path: str) -> tuple[Any, ModelCard]:
-    """Load a model and its card; a model that was saved from Python has a card without a target."""
+    """Return a model and its card from a file; the card of a model saved from Python has no target."""
     try:
         model = fastens.load(path)
     except FileNotFoundError as error:
@@ -49,12 +49,12 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
 
 
 def model_features(model: Any, card: ModelCard, table: pa.Table) -> pa.Table:
-    """Return the features of a new table; its columns may have any order, and extra columns are ignored."""
-    return features(table, feature_kinds(model, card, table))
+    """Convert the columns of a table that a model needs to features; other columns are ignored."""
+    return make_features(table, feature_kinds(model, card, table))
 
 
 def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, str]:
-    """Return the kinds of the columns that a model needs; raise CommandError if the table lacks one."""
+    """Map the columns that a model needs to their kinds; raise CommandError if the table lacks one."""
     kinds = card.kinds or _kinds_by_name(model, table)
     missing = [name for name in kinds if name not in table.column_names]
     if missing:
@@ -63,10 +63,10 @@ def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, 
     return kinds
 
 
-def read_columns(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[str]:
-    """Return the columns that predictions depend on, at least one; columns without splits are left out."""
-    names = features(table, kinds).column_names
-    split_on = _split_on(model)
+def columns_used_by_model(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[str]:
+    """Return the columns, at least one, that predictions depend on; columns that no tree splits on are left out."""
+    names = make_features(table, kinds).column_names
+    split_on = _split_features(model)
     if split_on is None or len(names) != model.n_features_in_:
         return list(kinds)
     chosen = {names[feature] for feature in split_on}
@@ -74,8 +74,8 @@ def read_columns(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[
     return [name for name in kinds if name not in others] or list(kinds)[:1]
 
 
-def _split_on(model: Any) -> list[int] | None:
-    """Return the features that trees split on, or None if the model also depends on others."""
+def _split_features(model: Any) -> list[int] | None:
+    """Return indices of the features that trees split on, or None if predictions also depend on others."""
     if not hasattr(model, "_ensemble") or (hasattr(model, "_statistics_arrays") and model._statistics_arrays()):
         return None
     feature = model._ensemble.feature
@@ -83,15 +83,15 @@ def _split_on(model: Any) -> list[int] | None:
 
 
 @lru_cache(maxsize=16)
-def unread(type_: pa.DataType, n_rows: int) -> pa.Array:
-    """Return placeholders for the values of a column that is not read."""
+def placeholders(type_: pa.DataType, n_rows: int) -> pa.Array:
+    """Return zeros or missing values of a type, for a column that was not read because no prediction needs it."""
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return pa.array(np.zeros(n_rows, dtype=type_.to_pandas_dtype()))
     return pa.nulls(n_rows, type_)
 
 
 def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
-    """Return the kinds of the columns of a model that was saved from Python, by name or in order."""
+    """Return the kinds, by column, of a model saved from Python; without names, the first columns are used."""
     if hasattr(model, "most_informative_terms"):
         if model._column is None:
             raise CommandError("TextClassifier was fitted on texts without a column name. Fit it on a table.")
@@ -105,28 +105,28 @@ def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
 
 
 def table_schema(card: ModelCard) -> TableSchema:
-    """Return the schema of the training table, which is used for all later tables."""
+    """Return the schema of the training table, with which later tables are read."""
     return TableSchema.from_dict(card.schema)
 
 
 def probabilities(model: Any, X: pa.Table) -> NDArray:
-    """Return class probabilities; models without them, such as hard voting, give 1 to the predicted class."""
+    """Return class probabilities (n_rows, n_classes); without predict_proba, 1 for the predicted class."""
     if hasattr(model, "predict_proba"):
         return model.predict_proba(X)
     return (np.asarray(model.predict(X))[:, None] == model.classes_).astype(np.float64)
 
 
-def predicted_values(model: Any, X: pa.Table) -> NDArray:
-    """Return class probabilities, one column per class, or predicted values."""
+def predict_values(model: Any, X: pa.Table) -> NDArray:
+    """Return class probabilities (n_rows, n_classes) of a classifier, or predicted values; wrap errors."""
     try:
         return probabilities(model, X) if is_classifier(model) else model.predict(X)
     except ValueError as error:
         raise CommandError(first_line(error)) from error
 
 
-def values_of_one_output(model: Any, X: pa.Table) -> NDArray:
-    """Return the predicted values; raise CommandError if the model has several quantiles or targets."""
-    values = predicted_values(model, X)
+def predict_one_output(model: Any, X: pa.Table) -> NDArray:
+    """Return what predict_values returns; raise CommandError if the model has several quantiles or targets."""
+    values = predict_values(model, X)
     if isinstance(values, list) or (not is_classifier(model) and values.ndim > 1):
         raise CommandError(f"{type(model).__name__} has several outputs, which only fastens predict supports")
     return values

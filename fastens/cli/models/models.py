@@ -41,7 +41,7 @@ class Family:
         return [kind for kind in (self.classifier, self.regressor) if kind is not None]
 
     def estimator(self, task: str) -> Callable[..., Any] | None:
-        """Return the class for a task."""
+        """Return the class for a task, CLASSIFICATION or REGRESSION, or None if the family has none."""
         return self.classifier if task == CLASSIFICATION else self.regressor
 
 
@@ -106,8 +106,8 @@ ELSEWHERE = {
 }
 
 
-def known_family(name: str) -> str:
-    """Return the name of a family; raise CommandError with advice if there is no such family."""
+def check_family(name: str) -> str:
+    """Return `name` unchanged; raise CommandError with advice if it is not the name of a family."""
     if name in ELSEWHERE:
         raise CommandError(f"--model {name}: {ELSEWHERE[name]}")
     if name not in FAMILIES:
@@ -116,18 +116,18 @@ def known_family(name: str) -> str:
 
 
 def families(task: str) -> dict[str, Callable[..., Any]]:
-    """Return the classes that learn a task from the columns of a table, by family."""
+    """Map names of families, except text, to their classes for a task; families without such a class are absent."""
     classes = {name: family.estimator(task) for name, family in FAMILIES.items() if name != TEXT}
     return {name: estimator for name, estimator in classes.items() if estimator is not None}
 
 
 def quick_families(task: str) -> list[str]:
-    """Return the names of the families that do not combine several other models."""
+    """Return the names of the families for a task that `fastens compare` tries by default."""
     return [name for name in families(task) if not FAMILIES[name].is_composed and not FAMILIES[name].is_special]
 
 
 def estimator_class(name: str, task: str) -> Callable[..., Any]:
-    """Return the class of a family for a task."""
+    """Return the class of a family for a task; raise CommandError if the family does not support the task."""
     estimator = FAMILIES[name].estimator(task)
     if estimator is None:
         raise CommandError(f"--model must be one of {', '.join(families(task))} for {task}; got {name}")
@@ -135,30 +135,30 @@ def estimator_class(name: str, task: str) -> Callable[..., Any]:
 
 
 # Prefix of the parameters in the argparse namespace, which separates them from other options.
-_PLACE = "parameter "
+_PREFIX = "parameter "
 _DIRECTION = re.compile(r"(.+?):\s*([+-]?1|0)\s*(?:,|$)", re.DOTALL)
 
 
-def names(text: str) -> list[str]:
+def parse_names(text: str) -> list[str]:
     """Parse names separated by commas."""
     return [name.strip() for name in text.split(",")]
 
 
-def stop_words(text: str) -> str | list[str]:
-    """Parse the name of a list of stop words, or words separated by commas."""
-    return names(text) if "," in text else text
+def parse_stop_words(text: str) -> str | list[str]:
+    """Parse the name of a list of stop words, or the words themselves if there is a comma."""
+    return parse_names(text) if "," in text else text
 
 
-def directions(text: str) -> dict[str, int]:
-    """Parse columns and directions, as in "area:+1,age:-1"; names may contain commas and colons."""
+def parse_directions(text: str) -> dict[str, int]:
+    """Parse text such as "area:+1,age:-1" to directions by column; names may contain commas and colons."""
     pairs = _DIRECTION.findall(text)
     if not pairs or _DIRECTION.sub("", text).strip():
         raise argparse.ArgumentTypeError(f"must be COLUMN:+1 or COLUMN:-1, separated by commas; got {text!r}")
     return {name.strip(): int(direction) for name, direction in pairs}
 
 
-def word_range(text: str) -> tuple[int, int]:
-    """Parse the minimum and maximum number of words, as in "1-2"; a single number is both."""
+def parse_word_range(text: str) -> tuple[int, int]:
+    """Parse text such as "1-2" to the minimum and maximum number of words; a single number is both."""
     first, _, last = text.partition("-")
     try:
         return int(first), int(last or first)
@@ -192,7 +192,7 @@ def declarations(estimator: Callable[..., Any]) -> dict[str, Declared]:
 
 
 def _first_sentences(kind: type) -> dict[str, str]:
-    """Return the first sentences of the entries of a docstring."""
+    """Map the parameters in the docstring of a class to the first sentences of their descriptions."""
     sentences: dict[str, str] = {}
     for listed, (_, text) in entries(inspect.cleandoc(kind.__doc__ or "")).items():
         sentence = _SENTENCE_END.split(" ".join(text.split()))[0].rstrip(".")
@@ -221,10 +221,10 @@ class Parameter:
         return [listed[self.name] for listed in map(declarations, kinds) if self.name in listed]
 
     def parse(self, text: str) -> Any:
-        """Return the first reading of a text, as a number, a word of Python or itself, that is valid for a family."""
+        """Return the first value that a text can denote and that a family accepts; raise ArgumentTypeError if none."""
         if self._special is not None:
             return self._special(text)
-        for value in _readings(text):
+        for value in _literal_values(text):
             if any(rule.holds(value) for _, rule, _ in self.declared):
                 return value
         words = " or ".join(dict.fromkeys(rule.text for _, rule, _ in self.declared))
@@ -232,7 +232,7 @@ class Parameter:
         raise argparse.ArgumentTypeError(f"must be {words}; got {text!r}")
 
     def add_to(self, group: argparse._ArgumentGroup) -> None:
-        """Add the option to a group of `fastens train --help`."""
+        """Add the option to an argument group, with its description and its defaults by family."""
         default, rule, text = self.declared[0]
         text = text if text[1:2].isupper() else text[:1].lower() + text[1:]
         if isinstance(default, str) and rule is not ANYTHING:
@@ -241,11 +241,12 @@ class Parameter:
         form: dict[str, Any] = {"type": self.parse, "metavar": metavar}
         if metavar is SWITCH or (isinstance(default, bool) and not self._metavar):
             form = {"action": argparse.BooleanOptionalAction}
-        shown = f"{text} (default: {_shown_defaults(self.name)})".replace("%", "%%")
-        group.add_argument(self.option, dest=_PLACE + self.name, help=shown, default=argparse.SUPPRESS, **form)
+        shown = f"{text} (default: {_defaults_text(self.name)})".replace("%", "%%")
+        group.add_argument(self.option, dest=_PREFIX + self.name, help=shown, default=argparse.SUPPRESS, **form)
 
 
-def _readings(text: str) -> Iterator[Any]:
+def _literal_values(text: str) -> Iterator[Any]:
+    """Yield the values that a text can denote: an int, a float, None, True, False, and the text itself."""
     for convert in (int, float):
         with suppress(ValueError):
             yield convert(text)
@@ -258,7 +259,7 @@ _RECORD_NAME = re.compile(r" or [A-Z]\w+")
 _SENTENCE_END = re.compile(r"(?<! al)\.\s")
 # Names of options that differ from the parameter, notations other than numbers and words, and placeholders.
 _NOTATIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
-    "monotonic_cst": ("monotonic", directions, "COL:+1,COL:-1"),
+    "monotonic_cst": ("monotonic", parse_directions, "COL:+1,COL:-1"),
     "interaction_cst": ("interactions", None, "KIND"),
     "growth.forced_splits": ("", None, "FILE"),
     "bootstrap": ("", None, "KIND"),
@@ -266,12 +267,12 @@ _NOTATIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
     "class_weight": ("", None, "balanced"),
     "averaging": ("", None, "posterior"),
     "early_stopping": ("", None, SWITCH),
-    "estimators": ("members", names, "NAMES"),
+    "estimators": ("members", parse_names, "NAMES"),
     "weights": ("member-weights", None, "KIND"),
     "model": ("text-model", None, "KIND"),
     "features": ("text-features", None, "KIND"),
-    "stop_words": ("", stop_words, "WORDS"),
-    "ngram_range": ("ngrams", word_range, "N-M"),
+    "stop_words": ("", parse_stop_words, "WORDS"),
+    "ngram_range": ("ngrams", parse_word_range, "N-M"),
 }
 # The parameters by subject, in the order of `fastens train --help`.
 _GROUPS = {
@@ -291,7 +292,7 @@ _GROUPS = {
 
 @cache
 def parameter_groups() -> dict[str, list[Parameter]]:
-    """Return the options by subject; the fields of the option records of a parameter follow as a group of their own."""
+    """Map titles of help groups to parameters; the fields of option records form groups of their own."""
     groups = {title: list(map(Parameter, listed.split())) for title, listed in _GROUPS.items()}
     kinds = [kind for family in FAMILIES.values() for kind in family.kinds]
     options = {name: each for kind in kinds for name, each in declarations(kind).items() if "." in name}
@@ -316,20 +317,20 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def add_quality(parser: argparse.ArgumentParser) -> None:
-    """Add `--quality` and its `--time-limit`."""
+    """Add the options --quality and --time-limit to the parser of `fastens train`."""
     text = "quality preset of boosting: fast, default or best (an ensemble of boosting and forests)"
     parser.add_argument("--quality", choices=QUALITIES, help=text)
     text = "time limit in seconds with --quality best"
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help=text)
 
 
-def chosen_model(options: argparse.Namespace) -> str:
-    """Return the requested family, given by name or by a column of texts."""
+def chosen_family(options: argparse.Namespace) -> str:
+    """Return the name of the family that --model and --text request; raise CommandError if they are invalid."""
     if options.text is None:
         if options.model == TEXT:
             raise CommandError("--model text needs --text COL to name the column with the texts")
-        return known_family(options.model or DEFAULT)
-    return TEXT if options.model is None else known_family(options.model)
+        return check_family(options.model or DEFAULT)
+    return TEXT if options.model is None else check_family(options.model)
 
 
 def reads_words(name: str) -> bool:
@@ -338,22 +339,22 @@ def reads_words(name: str) -> bool:
 
 
 def make_model(task: str, options: argparse.Namespace, texts: Sequence[str] = ()) -> Any:
-    """Return the estimator for the task with the parameters from the command line, and with columns of texts."""
-    name = chosen_model(options)
+    """Return the unfitted estimator for the task, with parameters from the options and `texts` as text columns."""
+    name = chosen_family(options)
     estimator = estimator_class(name, task)
     parameters = declarations(estimator)
     groups = parameter_groups().values()
-    chosen = [parameter for group in groups for parameter in group if _PLACE + parameter.name in vars(options)]
+    chosen = [parameter for group in groups for parameter in group if _PREFIX + parameter.name in vars(options)]
     for parameter in chosen:
         if parameter.name not in parameters:
             raise CommandError(f"{parameter.option} does not apply to {name} for {task}")
-    values = {parameter.name: vars(options)[_PLACE + parameter.name] for parameter in chosen}
+    values = {parameter.name: vars(options)[_PREFIX + parameter.name] for parameter in chosen}
     of_records = {name.replace(".", "__"): values.pop(name) for name in list(values) if "." in name}
     if "estimators" in values:
-        values["estimators"] = _members(values["estimators"], task)
+        values["estimators"] = _create_members(values["estimators"], task)
     if "random_state" in parameters:
         values["random_state"] = options.random_state
-    values |= {} if name == TEXT else _texts_of(texts, f"{name} for {task}", parameters)
+    values |= {} if name == TEXT else _text_parameters(texts, f"{name} for {task}", parameters)
     if options.weight_type != AUTO:
         if options.weight is None:
             raise CommandError("--weight-type requires --weight COL")
@@ -361,20 +362,20 @@ def make_model(task: str, options: argparse.Namespace, texts: Sequence[str] = ()
             raise CommandError(f"--weight-type does not apply to {name} for {task}")
         values["weight_type"] = options.weight_type
     try:
-        return _of_quality(estimator, name, options)(**values).set_params(**of_records)
+        return _estimator_constructor(estimator, name, options)(**values).set_params(**of_records)
     except ValueError as error:
         raise CommandError(first_line(error)) from error
 
 
-def _texts_of(texts: Sequence[str], name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameter for columns of texts, if there are any."""
+def _text_parameters(texts: Sequence[str], name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {'text_features': texts}, or an empty dict without texts; raise CommandError if unsupported."""
     if texts and "text_features" not in parameters:
         raise CommandError(f"--text does not apply to {name}. Use --model boosting or forest")
     return {"text_features": list(texts)} if texts else {}
 
 
-def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Callable[..., Any]:
-    """Return the constructor of the estimator, or its `with_quality` if a quality is requested."""
+def _estimator_constructor(estimator: Any, name: str, options: argparse.Namespace) -> Callable[..., Any]:
+    """Return the class, or its `with_quality` with the preset and time limit if --quality is given."""
     quality, seconds = getattr(options, "quality", None), getattr(options, "time_limit", None)
     if quality is None:
         if seconds is not None and "quality" in vars(options):
@@ -386,7 +387,7 @@ def _of_quality(estimator: Any, name: str, options: argparse.Namespace) -> Calla
 
 
 def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
-    """Fit the model; convert errors about parameters, the table or the disk to one-line errors."""
+    """Call model.fit; raise errors about parameters, the table or the disk as CommandError with one line."""
     try:
         return model.fit(*args, **kwargs)
     except OSError as error:
@@ -396,8 +397,8 @@ def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
         raise CommandError(first_line(error)) from error
 
 
-def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
-    """Return the members of a composed model, each with the defaults of its family."""
+def _create_members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
+    """Return (name, estimator) pairs for the members of a composed model, with the defaults of their families."""
     by_name = families(task)
     for name in wanted:
         if name not in by_name:
@@ -405,14 +406,14 @@ def _members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
     return [(name, by_name[name]()) for name in wanted]
 
 
-def _shown_defaults(name: str) -> str:
-    """Describe the default of a parameter, by family if families differ."""
+def _defaults_text(name: str) -> str:
+    """Return the default of a parameter as text for the help; if families differ, one default for each."""
     models_by_default: dict[str, list[str]] = {}
     for family, kind in FAMILIES.items():
         own_defaults: list[str] = []
         for estimator, task in ((kind.classifier, "classification"), (kind.regressor, "regression")):
             listed = {} if estimator is None else declarations(estimator)
-            if name in listed and (default := _shown(listed[name].default)) not in own_defaults:
+            if name in listed and (default := _option_text(listed[name].default)) not in own_defaults:
                 own_defaults.append(default)
                 models_by_default.setdefault(default, []).append(f"{family} for {task}" if own_defaults[1:] else family)
     if len(models_by_default) == 1:
@@ -420,7 +421,7 @@ def _shown_defaults(name: str) -> str:
     return ", ".join(f"{' and '.join(models)} {default}" for default, models in models_by_default.items())
 
 
-def _shown(default: Any) -> str:
+def _option_text(default: Any) -> str:
     """Return a default in the form in which it is typed on the command line."""
     words = {None: "none", True: "yes", False: "no"}
     if default is None or isinstance(default, bool):

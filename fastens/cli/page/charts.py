@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastens import __version__
-from fastens.cli.explaining.subject import Dependence, moment
+from fastens.cli.explaining.subject import Dependence, date_text
 from fastens.inspection.contribution_plots import rank_shares, swarm_heights
 from fastens.inspection.plotting import shortened
 
@@ -26,17 +26,17 @@ class Html(str):
 
 
 def element(name: str, *content: str | Iterable[str], **attributes: object) -> Html:
-    """Return an element; trailing underscores of attributes are dropped, and others become hyphens."""
+    """Return an HTML element with escaped content; attributes drop trailing underscores, and others become hyphens."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Html(f"<{name}{written}>{joined(*content)}</{name}>")
+    return Html(f"<{name}{written}>{join_html(*content)}</{name}>")
 
 
-def joined(*content: str | Iterable[str]) -> Html:
-    """Concatenate pieces of content and escape plain text."""
+def join_html(*content: str | Iterable[str]) -> Html:
+    """Concatenate pieces of content, nested iterables too, and escape those that are not Html."""
     parts: list[str] = []
     for piece in content:
         if isinstance(piece, Html):
@@ -44,12 +44,12 @@ def joined(*content: str | Iterable[str]) -> Html:
         elif isinstance(piece, str):
             parts.append(html.escape(piece))
         else:
-            parts.extend(joined(part) for part in piece)
+            parts.extend(join_html(part) for part in piece)
     return Html("".join(parts))
 
 
 def table(head: list[str], rows: Iterable[list[str]], class_: str | None = None) -> Html:
-    """Return a table; the first cell of each row is its heading."""
+    """Return an HTML table with the headings `head`; the first cell of each row is its heading."""
     top = element("tr", (element("th", cell, scope="col") for cell in head))
     lines = (
         element("tr", element("th", row[0], scope="row"), (element("td", cell) for cell in row[1:])) for row in rows
@@ -58,7 +58,7 @@ def table(head: list[str], rows: Iterable[list[str]], class_: str | None = None)
 
 
 def wide_table(head: Html, rows: Iterable[Html], class_: str | None = None) -> Html:
-    """Return a table of given rows that scrolls horizontally if it is too wide for the page."""
+    """Return an HTML table of rows of elements that scrolls horizontally if it is too wide for the page."""
     whole = element("table", element("thead", head), element("tbody", rows), class_=class_)
     return element("div", whole, class_="wide")
 
@@ -78,43 +78,43 @@ class Range:
     high: float
 
     @classmethod
-    def of(cls, *values: ArrayLike, margin: float = 0.04) -> Range:
-        """Return the range of all finite numbers plus a margin."""
+    def over(cls, *values: ArrayLike, margin: float = 0.04) -> Range:
+        """Return the range of all finite numbers, extended at both ends by `margin` times its width."""
         numbers = np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in values])
         numbers = numbers[np.isfinite(numbers)]
         low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 1.0)
         padding = margin * (high - low) if high > low else 0.5 * abs(high) or 0.5
         return cls(low - padding, high + padding)
 
-    def ticks(self, most: int) -> list[float]:
-        """Return about `most` round numbers within the range."""
-        width = (self.high - self.low) / max(most, 1)
+    def ticks(self, n_ticks: int) -> list[float]:
+        """Return about `n_ticks` round numbers within the range, in ascending order."""
+        width = (self.high - self.low) / max(n_ticks, 1)
         power = 10.0 ** (math.floor(math.log10(width)) - 1)
         for step in (power * factor for factor in (5, 10, 20, 50, 100, 200)):
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-            if last - first < most or step >= width * (1 - 1e-9):
+            if last - first < n_ticks or step >= width * (1 - 1e-9):
                 break
         return [index * step for index in range(first, last + 1)]
 
 
 def short(value: float, digits: int = 4) -> str:
-    """Format a number with few characters: 12k, 3.5M, 0.25."""
+    """Format a number with few characters, such as 12k, 3.5M or 0.25; `digits` are significant digits."""
     value = float(f"{value:.{digits}g}")
-    power, letter = _unit(value, min(1e4, 10.0**digits))
+    power, letter = _number_unit(value, min(1e4, 10.0**digits))
     return f"{value / power:.{digits}g}{letter}".replace("-", MINUS)
 
 
 def steps_text(values: ArrayLike) -> list[str]:
-    """Format signed numbers in a common unit, with decimals that suit the largest: +51.1k, −9.7k."""
+    """Format signed numbers in a common unit, with decimals that suit the largest, such as +51.1k and −9.7k."""
     numbers = np.asarray(values, dtype=np.float64)
     largest = float(np.abs(numbers).max(initial=0)) or 1.0
-    power, letter = _unit(largest, 1e3)
+    power, letter = _number_unit(largest, 1e3)
     n_decimals = max(1, 2 - math.floor(math.log10(largest / power)))
     return [f"{number / power:+.{n_decimals}f}{letter}".replace("-", MINUS) for number in numbers]
 
 
-def _unit(value: float, first: float) -> tuple[float, str]:
-    """Return the unit of a number and its letter; thousands are used from `first` on."""
+def _number_unit(value: float, first: float) -> tuple[float, str]:
+    """Return the unit of a number and its letter: G, M, k from `first` on, or (1, '')."""
     units = ((power, letter) for power, letter in ((1e9, "G"), (1e6, "M")) if abs(value) >= power)
     return next(units, (1e3, "k") if abs(value) >= first else (1.0, ""))
 
@@ -146,11 +146,11 @@ class Chart:
         self._parts: list[Html] = []
         self._title = " against ".join(text for text in reversed(labels) if text)
         for position, text in y_ticks:
-            self._line(self.left, self._down(position), self.right, self._down(position), "grid")
-            self._text(self.left - 7, self._down(position) + 4, text, "tick end")
+            self._line(self.left, self._to_y(position), self.right, self._to_y(position), "grid")
+            self._text(self.left - 7, self._to_y(position) + 4, text, "tick end")
         for position, text in x_ticks:
-            self._line(self._across(position), self.bottom, self._across(position), self.bottom + 4, "axis")
-            self._text(self._across(position), self.bottom + 17, text, "tick middle")
+            self._line(self._to_x(position), self.bottom, self._to_x(position), self.bottom + 4, "axis")
+            self._text(self._to_x(position), self.bottom + 17, text, "tick middle")
         self._line(self.left, self.bottom, self.right, self.bottom, "axis")
         # The label is below the axis, shifted if it is long so that it stays inside the drawing.
         half = min(CHARACTER * len(labels[0]) / 2, self.width / 2)
@@ -159,66 +159,71 @@ class Chart:
         self._text(2, 13, labels[1], "label")
 
     def line(self, x: ArrayLike, y: ArrayLike, style: str) -> None:
-        """Draw a line through points."""
+        """Draw a line through points in data coordinates; `style` names a class of the style sheet, here and below."""
         self._path(x, y, f"line {style}", "L")
 
     def dots(self, x: ArrayLike, y: ArrayLike, style: str) -> None:
-        """Draw dots as one path of zero-length strokes with round caps, which takes a few bytes per dot."""
+        """Draw dots at points in data coordinates, as one path of zero-length strokes, which is short."""
         self._path(x, y, f"dots {style}", "")
 
     def dot(self, x: float, y: float, style: str, title: str, radius: float = 4.0) -> None:
         """Draw a single dot with a tooltip."""
-        circle = {"cx": _n(self._across(x)), "cy": _n(self._down(y)), "r": _n(radius), "class_": f"dot {style}"}
+        circle = {"cx": _num(self._to_x(x)), "cy": _num(self._to_y(y)), "r": _num(radius), "class_": f"dot {style}"}
         self._parts.append(element("circle", element("title", title), **circle))
 
     def area(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, style: str) -> None:
-        """Fill the area between two lines."""
+        """Fill the area between the lines `low` and `high` over x, in data coordinates."""
         x = np.asarray(x, dtype=np.float64)
         self._path(np.append(x, x[::-1]), np.append(low, np.asarray(high)[::-1]), f"area {style}", "L")
 
     def bar(self, x: tuple[float, float], y: tuple[float, float], style: str, title: str) -> None:
-        """Draw a rectangle between two corners."""
-        across, down = sorted(map(self._across, x)), sorted(map(self._down, y))
-        corner = {"x": _n(across[0]), "y": _n(down[0]), "rx": "1.5"}
-        size = {"width": _n(max(across[1] - across[0], 0.5)), "height": _n(max(down[1] - down[0], 0.5))}
+        """Draw a rectangle over the intervals x and y in data coordinates, with a tooltip."""
+        across, down = sorted(map(self._to_x, x)), sorted(map(self._to_y, y))
+        corner = {"x": _num(across[0]), "y": _num(down[0]), "rx": "1.5"}
+        size = {"width": _num(max(across[1] - across[0], 0.5)), "height": _num(max(down[1] - down[0], 0.5))}
         self._parts.append(element("rect", element("title", title), **corner, **size, class_=f"bar {style}"))
 
     def text(self, x: float, y: float, text: str, style: str = "note") -> None:
-        """Draw text at a point."""
-        self._text(self._across(x), self._down(y), text, style)
+        """Draw text at a point in data coordinates."""
+        self._text(self._to_x(x), self._to_y(y), text, style)
 
     def html(self) -> Html:
-        """Return the chart as HTML."""
-        box = f"0 0 {_n(self.width)} {_n(self.height)}"
-        return element("svg", joined(self._parts), viewBox=box, role="img", aria_label=self._title)
+        """Return the chart as an SVG element."""
+        box = f"0 0 {_num(self.width)} {_num(self.height)}"
+        return element("svg", join_html(self._parts), viewBox=box, role="img", aria_label=self._title)
 
-    def _across(self, x: float) -> float:
+    def _to_x(self, x: float) -> float:
+        """Convert a data coordinate to a horizontal coordinate of the drawing."""
         return self.left + (float(x) - self.x.low) / (self.x.high - self.x.low) * (self.right - self.left)
 
-    def _down(self, y: float) -> float:
+    def _to_y(self, y: float) -> float:
+        """Convert a data coordinate to a vertical coordinate of the drawing, which grows downwards."""
         return self.bottom - (float(y) - self.y.low) / (self.y.high - self.y.low) * (self.bottom - self.top)
 
     def _path(self, x: ArrayLike, y: ArrayLike, style: str, between: str) -> None:
+        """Draw a path through the finite points, connected by the SVG command `between`, or as dots if it is empty."""
         points = [
-            (self._across(a), self._down(b))
+            (self._to_x(a), self._to_y(b))
             for a, b in zip(np.ravel(x), np.ravel(y), strict=True)
             if np.isfinite(a) and np.isfinite(b)
         ]
         if between:
-            drawn = "M" + between.join(f"{_n(a)} {_n(b)}" for a, b in points) if points else ""
+            drawn = "M" + between.join(f"{_num(a)} {_num(b)}" for a, b in points) if points else ""
         else:
-            drawn = "".join(f"M{_n(a)} {_n(b)}h0" for a, b in points)
+            drawn = "".join(f"M{_num(a)} {_num(b)}h0" for a, b in points)
         self._parts.append(element("path", d=drawn, class_=style))
 
     def _line(self, x0: float, y0: float, x1: float, y1: float, style: str) -> None:
-        self._parts.append(element("path", d=f"M{_n(x0)} {_n(y0)}L{_n(x1)} {_n(y1)}", class_=style))
+        """Draw a straight line in coordinates of the drawing."""
+        self._parts.append(element("path", d=f"M{_num(x0)} {_num(y0)}L{_num(x1)} {_num(y1)}", class_=style))
 
     def _text(self, x: float, y: float, text: str, style: str) -> None:
+        """Draw text, unless it is empty, in coordinates of the drawing."""
         if text:
-            self._parts.append(element("text", text, x=_n(x), y=_n(y), class_=style))
+            self._parts.append(element("text", text, x=_num(x), y=_num(y), class_=style))
 
 
-def _n(value: float) -> str:
+def _num(value: float) -> str:
     """Format a coordinate with one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
@@ -234,7 +239,7 @@ N_DOTS = 1500
 
 
 def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
-    """Return a calibration chart: observed frequencies by tenths of the rows, with confidence intervals."""
+    """Return a chart of observed against predicted probabilities of an event, by tenths of the rows."""
     chart = Chart(Range(0, 1), Range(0, 1), (NARROW, 300), ("predicted probability", "came true"))
     chart.line([0, 1], [0, 1], "reference")
     order = np.argsort(probability, kind="stable")
@@ -242,7 +247,7 @@ def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
     mean = np.array([probability[part].mean() for part in parts])
     share = np.array([happened[part].mean() for part in parts])
     count = np.array([len(part) for part in parts])
-    low, high = _wilson(share, count)
+    low, high = _wilson_interval(share, count)
     chart.area(mean, low, high, "c0")
     chart.line(mean, share, "c0")
     for x, y, n in zip(mean, share, count, strict=True):
@@ -250,7 +255,7 @@ def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
     return chart.html()
 
 
-def _wilson(share: Array, count: NDArray) -> tuple[Array, Array]:
+def _wilson_interval(share: Array, count: NDArray) -> tuple[Array, Array]:
     """Return the 95 % confidence interval of a proportion (Wilson 1927)."""
     z = 1.96
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
@@ -259,7 +264,7 @@ def _wilson(share: Array, count: NDArray) -> tuple[Array, Array]:
 
 
 def probabilities(probability: Array, happened: NDArray[np.bool_], names: tuple[str, str]) -> Html:
-    """Return a stacked histogram of predicted probabilities by outcome."""
+    """Return a histogram of predicted probabilities, stacked by whether the event happened; names are (no, yes)."""
     edges = np.linspace(0, 1, N_BINS * 2 + 1)
     others, true = (np.histogram(probability[rows], edges)[0] for rows in (~happened, happened))
     chart = Chart(
@@ -276,38 +281,38 @@ def probabilities(probability: Array, happened: NDArray[np.bool_], names: tuple[
 
 def true_against_predicted(predicted: Array, y: Array) -> Html:
     """Return a scatter plot of true against predicted values, with the diagonal of perfect predictions."""
-    at = _spaced(len(y), N_DOTS)
-    both = _central(np.concatenate([predicted, y]))
+    at = _spaced_indices(len(y), N_DOTS)
+    both = _central_range(np.concatenate([predicted, y]))
     chart = Chart(both, both, (NARROW, 300), ("predicted", "true value"))
-    chart.dots(_clipped(predicted[at], both), _clipped(y[at], both), "c0")
+    chart.dots(_clip_to_range(predicted[at], both), _clip_to_range(y[at], both), "c0")
     chart.line([both.low, both.high], [both.low, both.high], "reference")
     return chart.html()
 
 
 def residuals(predicted: Array, y: Array) -> Html:
     """Return a scatter plot of residuals with their mean over twentieths of the rows."""
-    at = _spaced(len(y), N_DOTS)
+    at = _spaced_indices(len(y), N_DOTS)
     left = y - predicted
-    x, y_range = _central(predicted), _central(left)
+    x, y_range = _central_range(predicted), _central_range(left)
     chart = Chart(x, y_range, (NARROW, 300), ("predicted", "true minus predicted value"))
-    chart.dots(_clipped(predicted[at], x), _clipped(left[at], y_range), "c0")
+    chart.dots(_clip_to_range(predicted[at], x), _clip_to_range(left[at], y_range), "c0")
     chart.line([x.low, x.high], [0, 0], "reference")
     parts = [part for part in np.array_split(np.argsort(predicted, kind="stable"), 2 * N_BINS) if len(part)]
     means = np.array([[predicted[part].mean(), left[part].mean()] for part in parts])
-    chart.line(_clipped(means[:, 0], x), _clipped(means[:, 1], y_range), "c1")
+    chart.line(_clip_to_range(means[:, 0], x), _clip_to_range(means[:, 1], y_range), "c1")
     return chart.html()
 
 
 def histogram(values: Array, label: str) -> Html:
-    """Return a histogram of values."""
-    x = _central(values, margin=0.0)
-    return _histogram(_clipped(values, x), x, label, short)
+    """Return a histogram of values with a label below the axis; values far out are clipped."""
+    x = _central_range(values, margin=0.0)
+    return _histogram(_clip_to_range(values, x), x, label, short)
 
 
 def _histogram(
     values: Array, x: Range, label: str, name: Callable[[float], str], ticks: Sequence[tuple[float, str]] | None = None
 ) -> Html:
-    """Return a histogram over a range, whose bars are described by the names of their ends."""
+    """Return a histogram over a range; `name` formats the ends of each bar for its tooltip."""
     counts, edges = np.histogram(values, N_BARS, range=(x.low, x.high))
     chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), (label, "rows"), x_ticks=ticks)
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
@@ -318,26 +323,26 @@ def _histogram(
 
 def dates(days: Array) -> Html:
     """Return a histogram of dates, which are given as fractional days since 1970."""
-    x = Range.of(days, margin=0.0) if np.ptp(days) else Range(days[0] - N_DATES, days[0] + N_DATES)
-    return _histogram(days, x, "", partial(moment, has_time=not _is_long(x)), _date_ticks(x))
+    x = Range.over(days, margin=0.0) if np.ptp(days) else Range(days[0] - N_DATES, days[0] + N_DATES)
+    return _histogram(days, x, "", partial(date_text, has_time=not _spans_many_days(x)), _date_ticks(x))
 
 
-def _is_long(x: Range) -> bool:
-    """Return True if an axis spans enough days that hours do not matter."""
+def _spans_many_days(x: Range) -> bool:
+    """Return True if an axis of days since 1970 is so long that its ticks are days without hours."""
     return x.high - x.low >= 2 * N_DATES
 
 
 def _date_ticks(x: Range) -> list[tuple[float, str]]:
-    """Return ticks of an axis of dates, with hours if few days are shown."""
-    width, is_long = x.high - x.low, _is_long(x)
+    """Return ticks (days since 1970, text) of an axis of dates, with hours if few days are shown."""
+    width, is_long = x.high - x.low, _spans_many_days(x)
     inner = Range(x.low + 0.12 * width, x.high - 0.12 * width).ticks(N_DATES if is_long else N_DATES - 1)
     days = sorted({float(round(tick)) for tick in inner}) if is_long else inner
-    return [(day, moment(day, not is_long)) for day in days]
+    return [(day, date_text(day, not is_long)) for day in days]
 
 
 def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
-    """Return a bar chart of the frequent values."""
-    ticks = [(-float(row), f"{shortened(name, 18)} · {_share(n, n_rows)}") for row, (name, n) in enumerate(frequent)]
+    """Return a bar chart of (value, count) pairs, with the shares of the n_rows rows."""
+    ticks = [(-float(row), f"{shortened(name, 18)} · {_percent(n, n_rows)}") for row, (name, n) in enumerate(frequent)]
     x = Range(0, 1.05 * max(n for _, n in frequent))
     size = (NARROW, 40 + 22 * len(frequent))
     chart = Chart(x, Range(-len(frequent) + 0.4, 0.6), size, ("rows", ""), y_ticks=ticks)
@@ -347,17 +352,18 @@ def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
 
 
 def dependence_chart(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    """Return a chart of the mean prediction for each value of a column, above a histogram of the column."""
-    return _of_numbers(dependence, y, label) if dependence.is_numeric else _of_categories(dependence, y, label, names)
+    """Return a chart of the mean prediction by value of a column, with the numbers of rows."""
+    return _line_chart(dependence, y, label) if dependence.is_numeric else _dot_chart(dependence, y, label, names)
 
 
-def _of_numbers(dependence: Dependence, y: Range, label: str) -> Html:
+def _line_chart(dependence: Dependence, y: Range, label: str) -> Html:
+    """Return lines of the mean predictions over the numbers or dates of a column, above a histogram."""
     values, padding = dependence.values, 0.22 * (y.high - y.low)
-    x = Range.of(values)
+    x = Range.over(values)
     ticks = _date_ticks(x) if dependence.is_day else None
     size = (NARROW, DEPENDENCE_HEIGHT)
     chart = Chart(x, Range(y.low - padding, y.high), size, ("", label), x_ticks=ticks)
-    name = partial(moment, has_time=not _is_long(x)) if dependence.is_day else short
+    name = partial(date_text, has_time=not _spans_many_days(x)) if dependence.is_day else short
     borders = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
     widths = np.maximum(np.diff(borders), 1e-3 * (chart.x.high - chart.x.low))
     density = dependence.counts / widths
@@ -371,19 +377,20 @@ def _of_numbers(dependence: Dependence, y: Range, label: str) -> Html:
         if dependence.missing is not None:
             chart.line([chart.x.low, chart.x.high], [dependence.missing[output]] * 2, f"c{output} dashed")
     if dependence.missing is not None:
-        text = f"- - missing ({_share(dependence.n_missing, dependence.n_rows)}) "
+        text = f"- - missing ({_percent(dependence.n_missing, dependence.n_rows)}) "
         chart.text(chart.x.high, y.high - 0.05 * (y.high - y.low), text, "note end halo")
     return chart.html()
 
 
-def _of_categories(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
+def _dot_chart(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
+    """Return dots of the mean predictions for each category of a column, one for each output in `names`."""
     means, counts = dependence.means, dependence.counts
     texts = [shortened(str(value), 18) for value in dependence.values]
     if dependence.missing is not None:
         means, counts = np.vstack([means, dependence.missing]), np.append(counts, dependence.n_missing)
         texts.append("(missing)")
     ticks = [
-        (-float(i), f"{text} · {_share(n, dependence.n_rows)}")
+        (-float(i), f"{text} · {_percent(n, dependence.n_rows)}")
         for i, (text, n) in enumerate(zip(texts, counts, strict=True))
     ]
     chart = Chart(y, Range(-len(texts) + 0.4, 0.6), (NARROW, DEPENDENCE_HEIGHT), (label, ""), y_ticks=ticks)
@@ -395,9 +402,9 @@ def _of_categories(dependence: Dependence, y: Range, label: str, names: Sequence
 
 
 def training(curves: Mapping[str, Array], best: int | None, width: float) -> Html:
-    """Return a chart of the loss after each round; styles follow the order of the curves."""
+    """Return a chart of the loss curves by name, with a mark at the round `best` unless it is None."""
     longest = max(len(curve) for curve in curves.values())
-    chart = Chart(Range.of([1, longest], margin=0.01), Range.of(*curves.values()), (width, 260), ("round", "loss"))
+    chart = Chart(Range.over([1, longest], margin=0.01), Range.over(*curves.values()), (width, 260), ("round", "loss"))
     for k, values in enumerate(curves.values()):
         chart.line(np.arange(1, len(values) + 1), values, f"c{k}")
     if best is not None:
@@ -408,10 +415,10 @@ def training(curves: Mapping[str, Array], best: int | None, width: float) -> Htm
 
 
 def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: str, width: float) -> Html:
-    """Return a chart with a dot for the contribution of each row and column, shaded by the rank of the value."""
-    ticks = [(-float(column), shortened(name, _name_length(width))) for column, name in enumerate(names)]
+    """Return a dot plot of contributions (n_rows, n_columns), shaded by the ranks of the columns' `values`."""
+    ticks = [(-float(column), shortened(name, _max_name_length(width))) for column, name in enumerate(names)]
     y = Range(-len(names) + 0.4, 0.6)
-    chart = Chart(Range.of(parts, [0]), y, (width, 60 + 40 * len(names)), (label, ""), y_ticks=ticks)
+    chart = Chart(Range.over(parts, [0]), y, (width, 60 + 40 * len(names)), (label, ""), y_ticks=ticks)
     chart.line([0, 0], [y.low, y.high], "reference")
     for column, numbers in enumerate(values):
         heights = swarm_heights(parts[:, column]) - column
@@ -426,7 +433,7 @@ def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: st
 
 def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], width: float) -> Html:
     """Return stacked bars of the mean absolute contributions, which have shape (n_classes, n_columns)."""
-    ticks = [(-float(column), shortened(name, _name_length(width))) for column, name in enumerate(names)]
+    ticks = [(-float(column), shortened(name, _max_name_length(width))) for column, name in enumerate(names)]
     x = Range(0, 1.04 * float(sizes.sum(axis=0).max(initial=0)) or 1.0)
     label = "mean absolute contribution, summed over the classes"
     chart = Chart(x, Range(-len(names) + 0.4, 0.6), (width, 60 + 26 * len(names)), (label, ""), y_ticks=ticks)
@@ -439,8 +446,8 @@ def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], widt
     return chart.html()
 
 
-def _name_length(width: float) -> int:
-    """Return the maximum number of characters of a name."""
+def _max_name_length(width: float) -> int:
+    """Return the maximum number of characters of a column name in a chart of this width."""
     return 24 if width == WIDE else 14
 
 
@@ -453,7 +460,7 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
     starts = ends - steps
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     bottom, top = (-len(names) - 0.4, 1.2) if start is not None else (-len(names) + 0.4, 0.6)
-    ticks = [(-float(row), _short_step(name)) for row, name in enumerate(names)]
+    ticks = [(-float(row), _shorten_step(name)) for row, name in enumerate(names)]
     # The padding leaves space for the numbers next to the outermost bars.
     inner = NARROW - 24 - CHARACTER * max(len(name) for _, name in ticks)
     padding = (high - low or 1.0) * STEP_ROOM / (inner - 2 * STEP_ROOM)
@@ -476,7 +483,7 @@ def waterfall(start: float | None, steps: Array, names: Sequence[str], label: st
     return chart.html()
 
 
-def _short_step(text: str, limit: int = 22) -> str:
+def _shorten_step(text: str, limit: int = 22) -> str:
     """Shorten a name, or a name with a value, to at most `limit` characters."""
     name, sign, value = text.rpartition(" = ")
     if not sign:
@@ -485,27 +492,30 @@ def _short_step(text: str, limit: int = 22) -> str:
     return f"{shortened(name, limit - len(sign) - len(value))}{sign}{value}"
 
 
-def _share(n: int, of: int) -> str:
-    return f"{n / of:.0%}" if 200 * n >= of else "<1%"
+def _percent(n: int, total: int) -> str:
+    """Format n / total as whole percent, or <1% below half a percent."""
+    return f"{n / total:.0%}" if 200 * n >= total else "<1%"
 
 
-def _spaced(n: int, most: int) -> NDArray[np.intp]:
-    return np.arange(0, n, max(1, -(-n // most)))
+def _spaced_indices(n: int, max_indices: int) -> NDArray[np.intp]:
+    """Return at most `max_indices` evenly spaced indices below n."""
+    return np.arange(0, n, max(1, -(-n // max_indices)))
 
 
-def _central(values: Array, margin: float = 0.04) -> Range:
+def _central_range(values: Array, margin: float = 0.04) -> Range:
     """Return the range of a long-tailed distribution, limited to five times the width of its central 90 %."""
     low, high = np.quantile(values, [0.05, 0.95])
     reach = 2.0 * (high - low) or np.inf
-    return Range.of(np.clip(values, low - reach, high + reach), margin=margin)
+    return Range.over(np.clip(values, low - reach, high + reach), margin=margin)
 
 
-def _clipped(values: Array, shown: Range) -> Array:
+def _clip_to_range(values: Array, shown: Range) -> Array:
+    """Clip values to the ends of a range."""
     return np.clip(values, shown.low, shown.high)
 
 
 def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Html], *, kicker: str) -> str:
-    """Return a self-contained page that loads no other resources."""
+    """Return a self-contained HTML page, which loads no other resources, as text."""
     head = element(
         "head",
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -522,11 +532,11 @@ def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Htm
     footer = element(
         "footer", f"Written by fastens {__version__}. This page is self-contained: it loads and sends nothing."
     )
-    main = element("main", header, _contents(sections), sections, footer)
+    main = element("main", header, _section_links(sections), sections, footer)
     return "<!doctype html>\n" + element("html", head, element("body", main), lang="en") + "\n"
 
 
-def _contents(sections: Sequence[Html]) -> Html:
-    """Return links to the sections, with their headings."""
+def _section_links(sections: Sequence[Html]) -> Html:
+    """Return a navigation element with links to the sections, named by their headings."""
     headings = [re.match(r'<section id="(\w+)"><h2>(.*?)</h2>', part) for part in sections]
     return element("nav", (element("a", Html(match[2]), href=f"#{match[1]}") for match in headings if match))

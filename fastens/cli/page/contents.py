@@ -16,21 +16,21 @@ from fastens.cli.explaining.subject import (
     Subject,
     affordable_rows,
     as_numbers,
-    chosen_rows,
+    choose_rows,
     contributions,
-    dependence,
-    explains,
+    explain_row,
+    has_contributions,
     is_ordered,
-    reasons,
+    partial_dependence,
     shuffled_importance,
 )
 from fastens.cli.inspecting.checks import score_name
 from fastens.cli.inspecting.columns import ColumnFacts
-from fastens.cli.inspecting.inspection import KINDS, Inspection, contents, missing_share, table_facts
+from fastens.cli.inspecting.inspection import KINDS, Inspection, describe_contents, missing_share, table_facts
 from fastens.cli.page import charts, sections
-from fastens.cli.page.charts import N_COLOURS, Html, document, element, joined, wide_table
+from fastens.cli.page.charts import N_COLOURS, Html, document, element, join_html, wide_table
 from fastens.cli.page.sections import about, card, grid, section
-from fastens.cli.report.report import score, score_constant, shown
+from fastens.cli.report.report import score, score_constant, score_text
 from fastens.cli.table.columns import WORDS
 from fastens.inspection.contribution_plots import explained_quantity
 from fastens.inspection.model_plots import training_curves
@@ -45,16 +45,15 @@ N_DEPENDENCES = 6
 LONGEST_VALUE = 100
 
 
-def report_page(everything: Subject, model_file: str, table_file: str) -> str:
-    """Return the report on a model and a table; training rows are left out if there are other rows."""
-    trained_on = everything.trained_on
-    subject, notes = everything, []
-    n_rows = f"{len(everything.predicted):,}"
+def report_page(full_subject: Subject, model_file: str, table_file: str) -> str:
+    """Return the HTML report on a model and a table; training rows are left out if there are other rows."""
+    subject, trained_on, notes = full_subject, full_subject.trained_on, []
+    n_rows = f"{len(full_subject.predicted):,}"
     rows = f"all {n_rows} rows"
     if trained_on is not None and trained_on.all():
         notes.append("The model was trained on all rows of this table, so scores and importances are too optimistic.")
     elif trained_on is not None:
-        subject = everything.take(np.flatnonzero(~trained_on))
+        subject = full_subject.take(np.flatnonzero(~trained_on))
         rows = f"the {len(subject.predicted):,} of {n_rows} rows that training held out"
     if subject.truth is None:
         notes.append(
@@ -65,12 +64,13 @@ def report_page(everything: Subject, model_file: str, table_file: str) -> str:
     title = f"What predicts {card.target}" if card.target else "What predicts"
     model_name, table_name = os.path.basename(model_file), os.path.basename(table_file)
     lead = f"{type(model).__name__} in {model_name}, explained on {rows} of {table_name}"
-    parts = [*_quality(subject, rows), *_columns(subject.take(subject.sample(MAX_ROWS))), *_training(model)]
-    return document(title, lead, notes, [*parts, _about(subject)], kicker="fastens · model report")
+    sample = subject.take(subject.sample_rows(MAX_ROWS))
+    parts = [*_score_sections(subject, rows), *_feature_sections(sample), *_training_sections(model)]
+    return document(title, lead, notes, [*parts, _model_section(subject)], kicker="fastens · model report")
 
 
-def _quality(subject: Subject, rows: str) -> list[Html]:
-    """Return the sections on scores and on calibration or errors."""
+def _score_sections(subject: Subject, rows: str) -> list[Html]:
+    """Return the sections on scores and on calibration or errors; `rows` describes the rows in words."""
     truth = subject.truth
     if truth is None:
         return []
@@ -79,31 +79,31 @@ def _quality(subject: Subject, rows: str) -> list[Html]:
     return [seen, sections.errors(subject) if truth.classes is None else sections.probabilities(subject)]
 
 
-def _columns(subject: Subject) -> list[Html]:
-    """Return the sections on importance, contributions and dependence of columns, or on the words of a text."""
+def _feature_sections(subject: Subject) -> list[Html]:
+    """Return the sections on importance, contributions, dependence, words of texts, and single rows."""
     model, X = subject.model, subject.X
     page_sections = []
     if hasattr(model, "most_informative_terms"):
         page_sections.append(sections.informative_terms(model.most_informative_terms()))
-    chosen = chosen_rows(subject)
-    parts = _contributions(subject, list(chosen))
+    chosen = choose_rows(subject)
+    parts = _sample_contributions(subject, list(chosen))
     if X.num_columns > 1:
         importance = shuffled_importance(subject)
         order = np.argsort(-importance.mean, kind="stable").tolist()
-        page_sections += [sections.importances(X.column_names, _shares(model), importance)]
+        page_sections += [sections.importances(X.column_names, _split_shares(model), importance)]
         if parts is not None:
-            page_sections.append(_swarm(subject, parts))
+            page_sections.append(_contribution_section(subject, parts))
         tried = [column for column in order if subject.card.kinds.get(X.column_names[column]) != WORDS][:N_DEPENDENCES]
-        page_sections.append(_dependences(subject, tried))
+        page_sections.append(_dependence_section(subject, tried))
     rows = [
-        reasons(subject, row, choice, None if parts is None else parts.of[k])
+        explain_row(subject, row, choice, None if parts is None else parts.of[k])
         for k, (row, choice) in enumerate(chosen.items())
     ]
     return [*page_sections, sections.single_rows(subject, rows)]
 
 
-def _shares(model: Any) -> dict[str, Array]:
-    """Return the gain and the number of splits of each column, if the model has splits."""
+def _split_shares(model: Any) -> dict[str, Array]:
+    """Return the shares (n_columns,) of gain and of the number of splits, by name, if the model has splits."""
     if hasattr(model, "importances"):
         return {"gain": model.importances("gain"), "splits": model.importances("split")}
     gain = getattr(model, "feature_importances_", None)
@@ -118,17 +118,17 @@ class Parts:
     of: Array
 
 
-def _contributions(subject: Subject, first: list[int]) -> Parts | None:
-    """Return the contributions of the individual rows, and of other rows that take a few seconds."""
-    if not explains(subject.model):
+def _sample_contributions(subject: Subject, first: list[int]) -> Parts | None:
+    """Return contributions of the rows `first` and of others that take a few seconds; None if impossible."""
+    if not has_contributions(subject.model):
         return None
     n_rows = min(N_SWARM_ROWS, max(MIN_SWARM_ROWS, affordable_rows(subject.model, subject.X, SWARM_SECONDS)))
-    others = subject.sample(n_rows)
+    others = subject.sample_rows(n_rows)
     rows = np.append(np.array(first, dtype=np.intp), others[~np.isin(others, first)])
     return Parts(rows, contributions(subject.model, subject.X.take(rows)))
 
 
-def _swarm(subject: Subject, explained: Parts) -> Html:
+def _contribution_section(subject: Subject, explained: Parts) -> Html:
     """Return the section on contributions: a swarm plot, or mean sizes if there are several classes."""
     subject, parts = subject.take(explained.rows), explained.of
     sizes = np.abs(parts[..., :-1]).mean(axis=0)
@@ -136,28 +136,28 @@ def _swarm(subject: Subject, explained: Parts) -> Html:
     names = [subject.X.column_names[column] for column in top]
     if len(sizes) > 1:
         return sections.class_contributions(sizes[:, top], names, subject.output_names, len(parts))
-    values = [_heights(subject.X.column(column)) for column in top.tolist()]
+    values = [_shading_values(subject.X.column(column)) for column in top.tolist()]
     label = explained_quantity(subject.model, 0)
     return sections.contributions(parts[:, 0, top], list(zip(names, values, strict=True)), label)
 
 
-def _heights(column: pa.ChunkedArray) -> Array:
+def _shading_values(column: pa.ChunkedArray) -> Array:
     """Return the values of a column as numbers for shading; categories and missing values are NaN."""
     return as_numbers(column) if is_ordered(column) else np.full(len(column), np.nan)
 
 
-def _dependences(subject: Subject, columns: list[int]) -> Html:
-    """Return the section on dependence on the top columns, for the most frequent classes if there are many."""
+def _dependence_section(subject: Subject, columns: list[int]) -> Html:
+    """Return the section on dependence on columns, by index, for the most frequent classes if there are many."""
     features = [subject.X.column_names[column] for column in columns]
     named = [
-        (name, replace(dependence(subject, column), is_day=subject.is_day(name)))
+        (name, replace(partial_dependence(subject, column), is_day=subject.is_day(name)))
         for name, column in zip(features, columns, strict=True)
     ]
     names = subject.output_names
     if len(names) > N_COLOURS:
         frequent = np.sort(np.argsort(-subject.predicted.mean(axis=0), kind="stable")[:N_COLOURS])
         names = [names[k] for k in frequent]
-        named = [(name, one.of_outputs(frequent)) for name, one in named]
+        named = [(name, one.select_outputs(frequent)) for name, one in named]
     if not is_classifier(subject.model):
         label = "prediction"
     else:
@@ -165,15 +165,15 @@ def _dependences(subject: Subject, columns: list[int]) -> Html:
     return sections.dependences(named, names, label)
 
 
-def _training(model: Any) -> list[Html]:
-    """Return the section with the training curve, if the model has one."""
+def _training_sections(model: Any) -> list[Html]:
+    """Return a list with the section on the training curve, empty if the model has none."""
     curves = {name: values for name, values in training_curves(model).items() if len(values) > 1}
     stops = "validation rows" in curves and model.early_stopping is not False
     best = int(model.n_estimators_) if stops else None
     return [sections.training(curves, best)] if curves else []
 
 
-def _about(subject: Subject) -> Html:
+def _model_section(subject: Subject) -> Html:
     """Return the section on the model and its non-default parameters."""
     model = subject.model
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
@@ -195,19 +195,20 @@ MAX_PICTURES = 200
 
 
 def table_page(inspection: Inspection, table_file: str) -> str:
-    """Return the report on a table."""
+    """Return the HTML report of `fastens inspect` on a table."""
     name = os.path.basename(table_file)
     lead = f"{inspection.n_rows:,} rows and {len(inspection.columns):,} columns of {name}"
     parts = [
         section("table", "The table", "The table as it was read.", about(table_facts(inspection, name))),
-        _findings(inspection),
-        *([_alone(inspection)] if inspection.alone else []),
-        _column_sections(inspection),
+        _findings_section(inspection),
+        *([_alone_section(inspection)] if inspection.alone else []),
+        _distribution_section(inspection),
     ]
     return document("What the table holds", lead, [], parts, kicker="fastens · table report")
 
 
-def _findings(inspection: Inspection) -> Html:
+def _findings_section(inspection: Inspection) -> Html:
+    """Return the section with the findings of the inspection."""
     hint = "Problems that would harm a model or make its scores too optimistic."
     if not inspection.findings:
         return section("findings", "What to check", "Nothing stands out.")
@@ -215,7 +216,7 @@ def _findings(inspection: Inspection) -> Html:
     return section("findings", "What to check", hint, card(element("table", element("tbody", rows), class_="prose")))
 
 
-def _alone(inspection: Inspection) -> Html:
+def _alone_section(inspection: Inspection) -> Html:
     """Return the section with a bar for the individual score of each column."""
     measure = score_name(inspection.target)
     nothing = 0.5 if measure == "AUC" else 0.0
@@ -223,7 +224,7 @@ def _alone(inspection: Inspection) -> Html:
     for name, value in sorted(inspection.alone.items(), key=lambda pair: -np.nan_to_num(pair[1], nan=-np.inf)):
         share = max(0.0, (value - nothing) / (1 - nothing)) if np.isfinite(value) else 0.0
         meter = element("td", element("i", style=f"--share:{share:.3f}"), class_="meter")
-        lines.append(element("tr", element("th", name, scope="row"), meter, element("td", shown(measure, value))))
+        lines.append(element("tr", element("th", name, scope="row"), meter, element("td", score_text(measure, value))))
     head = element("tr", (element("th", title, scope="col") for title in ("column", "", measure)))
     hint = (
         f"The {measure} of a model on this column alone, on held-out rows. A value near 1 suggests target "
@@ -232,23 +233,25 @@ def _alone(inspection: Inspection) -> Html:
     return section("alone", "How informative is each column alone?", hint, card(wide_table(head, lines)))
 
 
-def _column_sections(inspection: Inspection) -> Html:
-    cards = [_picture(facts) for facts in inspection.columns[:MAX_PICTURES]]
+def _distribution_section(inspection: Inspection) -> Html:
+    """Return the section with a card for each column."""
+    cards = [_column_card(facts) for facts in inspection.columns[:MAX_PICTURES]]
     n_more = len(inspection.columns) - MAX_PICTURES
     more = [element("p", f"and {n_more:,} more columns", class_="caption")] if n_more > 0 else []
     return section("columns", "The columns", "The distribution of each column.", grid(cards), *more)
 
 
-def _picture(facts: ColumnFacts) -> Html:
+def _column_card(facts: ColumnFacts) -> Html:
+    """Return a card with the kind, a chart or the contents, and the remarks of one column."""
     about_it = f"{KINDS.get(facts.kind, facts.kind)}, {facts.n_distinct:,} different, missing {missing_share(facts)}"
     parts: list[Html] = [element("p", about_it, class_="outcome")]
     if facts.values is not None and len(finite := facts.values[np.isfinite(facts.values)]):
         parts.append(charts.histogram(finite, "value"))
     elif facts.days is not None:
-        parts += [element("p", contents(facts), class_="caption"), charts.dates(facts.days)]
+        parts += [element("p", describe_contents(facts), class_="caption"), charts.dates(facts.days)]
     elif facts.frequent and facts.frequent[0][1] > 1:
         parts.append(charts.frequencies(facts.frequent, facts.n_rows))
     else:
-        parts.append(element("p", contents(facts), class_="caption"))
+        parts.append(element("p", describe_contents(facts), class_="caption"))
     remarks = (element("p", f"It {remark.one}.", class_="note") for remark in facts.remarks)
-    return card(joined(parts, remarks), title=facts.name)
+    return card(join_html(parts, remarks), title=facts.name)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fastens.cli.explaining.subject import Dependence, Importance, Reasons, Subject
 from fastens.cli.page import charts
-from fastens.cli.page.charts import N_COLOURS, Html, Range, element, joined, short, table, wide_table
-from fastens.cli.report.report import Scores, shown, with_error
+from fastens.cli.page.charts import N_COLOURS, Html, Range, element, join_html, short, table, wide_table
+from fastens.cli.report.report import Scores, score_text, with_error
 
 Array = NDArray[np.float64]
 # With more classes than this, the most frequent mistakes are listed instead of the whole confusion matrix.
@@ -26,36 +26,36 @@ def section(name: str, title: str, hint: str, *content: Html) -> Html:
 
 
 def card(*content: str, title: str | None = None) -> Html:
-    """Return a box."""
+    """Return content in a box, with a heading if `title` is not None."""
     heading = () if title is None else (element("h3", title),)
     return element("div", *heading, *content, class_="card")
 
 
 def grid(cards: Sequence[Html]) -> Html:
-    """Return boxes in a grid, next to each other if there is space."""
+    """Return cards side by side as far as the page is wide enough."""
     return element("div", cards, class_="grid")
 
 
 def both_widths(draw: Callable[[float], Html]) -> Html:
-    """Return a chart in page width and one in phone width; the style sheet shows one of them."""
+    """Return the chart that `draw` makes in page width and in phone width; the style sheet shows one of them."""
     widths = (("on-desk", charts.WIDE), ("on-phone", charts.PHONE))
-    return joined(element("div", draw(width), class_=where) for where, width in widths)
+    return join_html(element("div", draw(width), class_=where) for where, width in widths)
 
 
 def legend(names: Sequence[str]) -> Html:
-    """Return a legend of colours."""
+    """Return a legend with a colour for each name."""
     return element("ul", (element("li", name, class_=f"c{k}") for k, name in enumerate(names)), class_="legend")
 
 
-def scores(values: Scores, constant: Scores | None, rows: str) -> Html:
-    """Return each score in large figures, next to the score of a constant prediction."""
+def scores(values: Scores, constant: Scores | None, hint: str) -> Html:
+    """Return the section on scores: each score in large figures, next to the score of a constant prediction."""
     tiles = []
     for name, value in values.items():
         other = (constant or {}).get(name)
-        beside = "" if other is None else f"constant prediction {shown(name, other)}"
-        lines = (("name", name), ("value", shown(name, value)), ("beside", beside))
+        beside = "" if other is None else f"constant prediction {score_text(name, other)}"
+        lines = (("name", name), ("value", score_text(name, value)), ("beside", beside))
         tiles.append(element("div", (element("div", text, class_=of) for of, text in lines), class_="card tile"))
-    return section("scores", "Scores", rows, element("div", tiles, class_="tiles"))
+    return section("scores", "Scores", hint, element("div", tiles, class_="tiles"))
 
 
 def probabilities(subject: Subject) -> Html:
@@ -79,10 +79,11 @@ def probabilities(subject: Subject) -> Html:
         card(charts.calibration(probability, happened), title="Calibration"),
         card(charts.probabilities(probability, happened, names), title="Probabilities predicted"),
     ]
-    return section("calibration", "Can the probabilities be trusted?", hint, grid(drawn), _mistakes(subject))
+    return section("calibration", "Can the probabilities be trusted?", hint, grid(drawn), _confusion_card(subject))
 
 
-def _mistakes(subject: Subject) -> Html:
+def _confusion_card(subject: Subject) -> Html:
+    """Return a card with the confusion matrix or, for many classes, with the most frequent confusions."""
     truth, classes = subject.truth, subject.classes
     assert truth is not None
     assert classes is not None
@@ -109,7 +110,7 @@ def _mistakes(subject: Subject) -> Html:
 
 
 def errors(subject: Subject) -> Html:
-    """Return the section on errors of predictions."""
+    """Return the section on the errors of a regression: scatter plots, a histogram and quantiles."""
     truth, predicted = subject.truth, subject.predicted
     assert truth is not None
     y = truth.y.astype(np.float64)
@@ -134,7 +135,7 @@ def errors(subject: Subject) -> Html:
 
 
 def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Importance | None) -> Html:
-    """Return the section on column importance: a table with bars, most important first."""
+    """Return the section on columns by permutation importance, or by the first of `shares`, as a table with bars."""
     if shuffled is not None:
         order, main = np.argsort(-shuffled.mean, kind="stable"), shuffled.mean
         hint = (
@@ -163,7 +164,7 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
 
 
 def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str) -> Html:
-    """Return the section on contributions, with a swarm plot for each column."""
+    """Return the section on contributions (n_rows, n_columns), as a swarm plot of (name, values) columns."""
     hint = (
         f"Each dot is the contribution of a column to the {label} of a row. Grey dots are categories and "
         f"missing values. The plot shows {len(parts):,} rows."
@@ -175,7 +176,7 @@ def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str
 
 
 def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[str], n_rows: int) -> Html:
-    """Return the section on contributions by class, with stacked bars of mean sizes."""
+    """Return the section with stacked bars of mean absolute contributions (n_classes, n_columns)."""
     hint = f"The mean absolute contribution of each column to the predictions for each class, over {n_rows:,} rows."
     shown_classes = [*classes[:N_COLOURS], *(["other classes"] if len(classes) > N_COLOURS else [])]
     drawn = both_widths(lambda width: charts.class_sizes(sizes, names, classes, width))
@@ -183,9 +184,9 @@ def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[st
 
 
 def dependences(named: Sequence[tuple[str, Dependence]], outputs: Sequence[str], label: str) -> Html:
-    """Return the section on partial dependence, with all charts on one scale."""
+    """Return the section on partial dependence, one chart for each (column, dependence), all on one scale."""
     absent = [one.missing for _, one in named if one.missing is not None]
-    y = Range.of(*(one.means for _, one in named), *absent, margin=0.08)
+    y = Range.over(*(one.means for _, one in named), *absent, margin=0.08)
     hint = (
         f"Partial dependence: the mean {label} if a column has this value in all rows and the other columns "
         "are unchanged. Grey bars show how many rows have such values. The mean includes combinations of "
@@ -197,14 +198,14 @@ def dependences(named: Sequence[tuple[str, Dependence]], outputs: Sequence[str],
 
 
 def training(curves: Mapping[str, Array], best: int | None) -> Html:
-    """Return the section on the loss after each round."""
+    """Return the section on the loss after each round, with curves by name and the best round or None."""
     hint = "The loss after each round. The training loss keeps falling; the validation loss shows when to stop."
     drawn = both_widths(lambda width: charts.training(curves, best, width))
     return section("training", "How did training go?", hint, card(legend(list(curves)), drawn))
 
 
 def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
-    """Return the section on the most characteristic words of each class."""
+    """Return the section on the most characteristic (word, score) pairs of each class."""
     cards = []
     for label, best in words.items():
         largest = max((score for _, score in best), default=1.0) or 1.0
@@ -223,14 +224,14 @@ def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
 
 
 def single_rows(subject: Subject, explained: Sequence[Reasons]) -> Html:
-    """Return the section on individual rows with their predictions and explanations."""
+    """Return the section on individual rows of the subject, with their predictions and explanations."""
     cards = []
     for one in explained:
         names = [f"{name} = {value}" if value else name for name, value, _ in one.steps]
         steps = [step for _, _, step in one.steps]
         if one.rest is not None:
             names, steps = [*names, "all other columns"], [*steps, one.rest]
-        title = joined(f"Row {subject.numbers[one.row] + 1:,}", element("span", one.choice, class_="pill"))
+        title = join_html(f"Row {subject.numbers[one.row] + 1:,}", element("span", one.choice, class_="pill"))
         drawn = charts.waterfall(one.start, np.array(steps), names, one.label)
         quote = () if one.text is None else (element("blockquote", one.text),)
         cards.append(element("div", element("h3", title), *quote, _outcome(subject, one.row), drawn, class_="card"))
@@ -239,6 +240,7 @@ def single_rows(subject: Subject, explained: Sequence[Reasons]) -> Html:
 
 
 def _outcome(subject: Subject, row: int) -> Html:
+    """Return a paragraph with the prediction of a row and, if known, its true value."""
     predicted, truth = subject.predicted[row], subject.truth
     if subject.classes is None:
         text = short(predicted, 5)
@@ -251,11 +253,11 @@ def _outcome(subject: Subject, row: int) -> Html:
         wrong = truth is not None and bool(truth.codes[row] != best)
     parts: list[Html] = [element("b", text)]
     if true is not None:
-        parts.append(joined(", truth ", element("b", true, class_="wrong" if wrong else None)))
+        parts.append(join_html(", truth ", element("b", true, class_="wrong" if wrong else None)))
     return element("p", "predicted ", parts, class_="outcome")
 
 
 def about(facts: Sequence[tuple[str, str]]) -> Html:
-    """Return a section of names and values."""
+    """Return a card with a table of (name, value) facts."""
     rows = (element("tr", element("th", name, scope="row"), element("td", value)) for name, value in facts)
     return card(element("table", element("tbody", rows), class_="facts"))

@@ -27,18 +27,18 @@ OnRound = Callable[[int, int, float | None, float | None], None]
 
 @contextmanager
 def training_progress(console: Console, batches: Batches | None = None) -> Iterator[OnRound]:
-    """Show the progress of training if there is a terminal; yield a function to call after each round.
+    """Show training progress on a terminal; yield a function to call with round, n_rounds and both losses.
 
     If the table is read in batches, another bar shows the rows that were read in the current pass.
     """
-    with _bar(console, "loss") as progress:
+    with _create_bar(console, "loss") as progress:
         if batches is not None:
             rows = progress.add_task("reading rows", total=len(batches), loss="")
             batches.on_rows = lambda n: progress.reset(rows) if n is None else progress.advance(rows, n)
         bar = progress.add_task("training", total=None, loss="")
 
         def on_round(index: int, n_rounds: int, train_loss: float | None, validation_loss: float | None) -> None:
-            progress.update(bar, completed=index + 1, total=n_rounds, loss=_losses(train_loss, validation_loss))
+            progress.update(bar, completed=index + 1, total=n_rounds, loss=_losses_text(train_loss, validation_loss))
 
         try:
             yield on_round
@@ -50,11 +50,11 @@ def training_progress(console: Console, batches: Batches | None = None) -> Itera
 @contextmanager
 def cluster_progress(console: Console) -> Iterator[Callable[[FitProgress], None]]:
     """Show rounds, workers and bytes of a fit on a cluster; yield a function to call after each round."""
-    with _bar(console, "loss") as progress:
+    with _create_bar(console, "loss") as progress:
         bar = progress.add_task("training", total=None, loss="")
 
         def show(now: FitProgress) -> None:
-            losses = _losses(now.train_loss, now.validation_loss)
+            losses = _losses_text(now.train_loss, now.validation_loss)
             sent = f"{now.n_workers} workers  {now.n_bytes / 1e6:,.1f} MB sent"
             progress.update(bar, completed=now.n_done, total=now.n_rounds, loss=f"{losses}  {sent}")
 
@@ -62,9 +62,9 @@ def cluster_progress(console: Console) -> Iterator[Callable[[FitProgress], None]
 
 
 def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
-    """Show the elapsed time of an operation without progress reports, if there is a terminal."""
+    """Return a context that shows a spinner with the text and the elapsed time if there is a terminal."""
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    progress = Progress(*columns, console=_terminal(console), disable=not console.is_terminal, transient=True)
+    progress = Progress(*columns, console=_only_terminal(console), disable=not console.is_terminal, transient=True)
     progress.add_task(text, total=None)
     return progress
 
@@ -72,7 +72,7 @@ def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
 @contextmanager
 def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str], None]]:
     """Show the number of completed fits; yield a function to call with the name of the model after each fit."""
-    with _bar(console, "model") as progress:
+    with _create_bar(console, "model") as progress:
         bar = progress.add_task("comparing", total=n_fits, model="")
         yield lambda model: progress.update(bar, advance=1, model=model)
 
@@ -80,23 +80,24 @@ def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str
 @contextmanager
 def rows_progress(console: Console, text: str, n_rows: int) -> Iterator[OnRows]:
     """Show the number of completed rows; yield a function to call with the number of additional rows."""
-    with _bar(console, "what") as progress:
+    with _create_bar(console, "what") as progress:
         bar = progress.add_task(text, total=n_rows, what="rows")
         yield lambda n_more: progress.update(bar, advance=n_more)
 
 
-def _losses(train_loss: float | None, validation_loss: float | None) -> str:
+def _losses_text(train_loss: float | None, validation_loss: float | None) -> str:
+    """Return the training and validation losses that are not None as text."""
     losses = [("loss", train_loss), ("validation", validation_loss)]
     return "  ".join(f"{name} {loss:#.5g}" for name, loss in losses if loss is not None)
 
 
-def _terminal(console: Console) -> Console:
-    """Return the console if it is a terminal, or a silent one because older rich ends disabled bars with a newline."""
+def _only_terminal(console: Console) -> Console:
+    """Return the console, or a silent one without a terminal because disabled bars of old rich print a newline."""
     return console if console.is_terminal else Console(quiet=True)
 
 
-def _bar(console: Console, field: str) -> Progress:
-    """Return a progress bar with a count, one text field and the remaining time."""
+def _create_bar(console: Console, field: str) -> Progress:
+    """Return a progress bar that shows a count, the text field named `field` and the remaining time."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -104,7 +105,7 @@ def _bar(console: Console, field: str) -> Progress:
         TextColumn(f"{{task.fields[{field}]}}", markup=False),
         TimeRemainingColumn(compact=True),
         TextColumn("left", markup=False),
-        console=_terminal(console),
+        console=_only_terminal(console),
         disable=not console.is_terminal,
         transient=True,
     )

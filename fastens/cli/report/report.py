@@ -23,7 +23,7 @@ from sklearn import metrics
 from sklearn.base import clone
 
 from fastens.cli.models.model_files import probabilities
-from fastens.cli.table.columns import CommandError, first_line, listed, visible
+from fastens.cli.table.columns import CommandError, escape_control_characters, first_line, listed
 from fastens.cli.table.task import LabelledRows, Task
 from fastens.inspection.plotting import axes
 from fastens.table.training_data import shuffled_folds
@@ -43,17 +43,17 @@ class Report:
     """
 
     def __init__(self, out: IO[str] | None = None) -> None:
-        self.out = _console(sys.stdout if out is None else out)
-        self.err = _console(sys.stderr)
+        self.out = _create_console(sys.stdout if out is None else out)
+        self.err = _create_console(sys.stderr)
 
     def title(self, text: str, style: str = "bold") -> None:
-        """Print a heading after an empty line."""
+        """Print a heading after an empty line; `style` is a style of rich."""
         self.out.print()
         self.out.print(text, style=style)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Print names and values in two columns."""
-        grid = _grid(2)
+        grid = _create_grid(2)
         for name, value in rows:
             grid.add_row(name, value)
         self.out.print(grid)
@@ -62,22 +62,23 @@ class Report:
         """Print notes, one per line."""
         if notes:
             self.title("Notes")
-            self._marked("-", notes, "")
+            self._print_marked("-", notes, "")
 
     def warnings(self, warnings: Sequence[str]) -> None:
         """Print prominent warnings of problems that may invalidate the results."""
         if warnings:
             self.title("Warnings", "bold red")
-            self._marked("!", warnings, "red")
+            self._print_marked("!", warnings, "red")
 
-    def _marked(self, mark: str, texts: Sequence[str], style: str) -> None:
+    def _print_marked(self, mark: str, texts: Sequence[str], style: str) -> None:
+        """Print texts, each after a mark, in a style of rich."""
         grid = Table.grid(padding=(0, 1))
         for text in texts:
             grid.add_row(mark, text, style=style)
         self.out.print(grid)
 
     def scores(self, title: str, model: Scores, constant: Scores | None) -> None:
-        """Print the scores of the model next to the scores of a constant prediction."""
+        """Print the scores of the model by name, next to the scores of a constant prediction unless they are None."""
         self.title(title)
         table = Table(box=None, padding=(0, 2), pad_edge=True, show_edge=False)
         table.add_column("")
@@ -85,19 +86,19 @@ class Report:
         if constant is not None:
             table.add_column("constant prediction", justify="right")
         for name, value in model.items():
-            cells: list[RenderableType] = [name, shown(name, value)]
+            cells: list[RenderableType] = [name, score_text(name, value)]
             if constant is not None:
-                cells.append(shown(name, constant[name]) if name in constant else NO_VALUE)
+                cells.append(score_text(name, constant[name]) if name in constant else NO_VALUE)
             table.add_row(*cells)
         self.out.print(table)
 
     def scores_of_parts(self, title: str, parts: Sequence[tuple[str, int, Scores]]) -> None:
-        """Print the scores of several parts of the rows, one part per line."""
+        """Print one line for each part of the rows: its name, number of rows and scores."""
         self.title(title)
         names = list(parts[0][2]) if parts else []
         table = numbers_table("", ["rows", *names], padding=2)
         for part, n_rows, scores in parts:
-            cells = [shown(name, scores[name]) if name in scores else NO_VALUE for name in names]
+            cells = [score_text(name, scores[name]) if name in scores else NO_VALUE for name in names]
             table.add_row(one_line(part), f"{n_rows:,}", *cells)
         self.out.print(table)
 
@@ -111,7 +112,7 @@ class Report:
         names = list(done[0].scores[0])
         headers = [*(name.replace(" (one-vs-rest)", "") for name in names), "fit", "a row", "size"]
         rows = [[*(with_error(name, one.mean(name), one.error(name)) for name in names), *_costs(one)] for one in done]
-        n_shown = n_columns_shown(headers, rows, self.out.width - NARROW_NAME)
+        n_shown = n_fitting_columns(headers, rows, self.out.width - NARROW_NAME)
         table = numbers_table("model", headers[:n_shown])
         for entry, row in zip(done, rows, strict=True):
             table.add_row(one_line(entry.name), *row[:n_shown], style="" if entry.fit_seconds else "dim")
@@ -121,13 +122,13 @@ class Report:
         self.notes([f"{entry.name}: {entry.failure}" for entry in entries if entry.failure])
 
     def importances(self, shares: Iterable[tuple[str, float]]) -> None:
-        """Print the most important columns, each with a bar."""
+        """Print the columns with the largest shares of the gain, given as (column, share), each with a bar."""
         largest = sorted(shares, key=lambda pair: -pair[1])[:N_IMPORTANT]
         largest = [(name, share) for name, share in largest if share > 0]
         if not largest:
             return
         self.title("Most important columns (share of the total gain)")
-        grid = _grid(3)
+        grid = _create_grid(3)
         for name, share in largest:
             bar = ProgressBar(
                 total=largest[0][1], completed=share, width=BAR_WIDTH, complete_style="cyan", finished_style="cyan"
@@ -136,19 +137,20 @@ class Report:
         self.out.print(grid)
 
     def informative_terms(self, words: Mapping[Any, Sequence[tuple[str, float]]]) -> None:
-        """Print the most characteristic words of each class."""
+        """Print the most characteristic words of each class; `words` maps classes to (word, score) pairs."""
         self.title("Most informative words")
-        grid = _grid(2)
+        grid = _create_grid(2)
         for label, best in words.items():
             grid.add_row(str(label), ", ".join(word for word, _ in best))
         self.out.print(grid)
 
     def line(self, text: str) -> None:
-        """Print a line that is not part of the results."""
+        """Print a line that is not part of the results to standard error."""
         self.err.print(text)
 
 
 def _costs(entry: Entry) -> tuple[str, str, str]:
+    """Return fit time, prediction time per row and size of a model as texts for the leaderboard."""
     if not entry.fit_seconds:
         return NO_VALUE, NO_VALUE, NO_VALUE
     size = f"{entry.n_bytes / 1024:,.0f} KiB"
@@ -161,21 +163,22 @@ class _PlainConsole(Console):
     """Console that escapes all control characters in texts except newlines."""
 
     def on_broken_pipe(self) -> None:
-        # rich would end the process here, but the entry point decides whether the command continues.
+        """Raise BrokenPipeError, which the entry point handles; the console of rich would end the process."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(visible(text, but="\n\t"), **options)
+        """Render text after escaping its control characters."""
+        return super().render_str(escape_control_characters(text, kept="\n\t"), **options)
 
 
-def _console(stream: IO[str]) -> Console:
+def _create_console(stream: IO[str]) -> Console:
     """Return a console that treats texts as data, without markup or highlighting of column names."""
     width = None if stream.isatty() else PIPED_WIDTH
     return _PlainConsole(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
-def shown(name: str, value: float) -> str:
-    """Format a score with a suitable number of digits."""
+def score_text(name: str, value: float) -> str:
+    """Format a score with the digits that suit its name, such as accuracy in percent; NaN becomes NO_VALUE."""
     if math.isnan(value):
         return NO_VALUE
     if name == "accuracy":
@@ -194,8 +197,8 @@ def numbers_table(first: str, others: Iterable[str], padding: int = 1) -> Table:
     return table
 
 
-def n_columns_shown(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> int:
-    """Return the number of columns that fit into a width, at least 1."""
+def n_fitting_columns(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> int:
+    """Return how many of the first columns, at least 1, fit into a terminal width."""
     widths = [3 + max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     n_shown = len(headers)
     while n_shown > 1 and sum(widths[:n_shown]) > width:
@@ -204,12 +207,12 @@ def n_columns_shown(headers: Sequence[str], rows: Iterable[Sequence[str]], width
 
 
 def one_line(text: str) -> Text:
-    """Return a cell that is truncated if space is short; its column shrinks before columns that must not wrap."""
-    return Text(visible(text), no_wrap=True, overflow="ellipsis")
+    """Return a table cell that is truncated if space is short, so that its column shrinks before the others."""
+    return Text(escape_control_characters(text), no_wrap=True, overflow="ellipsis")
 
 
 def with_error(name: str, value: float, error: float) -> str:
-    """Format a score and its standard error with the digits that the error justifies."""
+    """Format a score and its standard error with the digits that the error justifies; NaN becomes NO_VALUE."""
     if math.isnan(value):
         return NO_VALUE
     if name == "accuracy":
@@ -219,7 +222,7 @@ def with_error(name: str, value: float, error: float) -> str:
     return shown if math.isnan(error) else f"{shown} ± {error:,.{n_digits}f}"
 
 
-def _grid(n_columns: int) -> Table:
+def _create_grid(n_columns: int) -> Table:
     """Return a table without borders, whose first column holds names that may be truncated."""
     grid = Table.grid(padding=(0, 2, 0, 2))
     grid.add_column(no_wrap=True, overflow="ellipsis", max_width=36)
@@ -260,19 +263,19 @@ class Truth:
         return "MAE" if self.loss in MEDIAN_LOSSES else "RMSE"
 
     def take(self, rows: NDArray) -> Truth:
-        """Return some of the rows."""
+        """Return the truth of the rows that a mask or row indices select."""
         return Truth(self.y[rows], None if self.weight is None else self.weight[rows], self.classes, self.loss)
 
 
 def constant_prediction(y: NDArray, weight: NDArray | None, classes: NDArray | None) -> NDArray[np.float64]:
-    """Return the best constant prediction: the proportion of each class, or the mean."""
+    """Return the weighted proportion of each class or, if `classes` is None, the weighted mean as one number."""
     if classes is None:
         return np.array([np.average(y, weights=weight)])
     return np.array([np.average(y == label, weights=weight) for label in classes])
 
 
 def score(predicted: NDArray, truth: Truth) -> Scores:
-    """Return scores by name, for class probabilities with one column per class or for predicted values."""
+    """Return scores by name of class probabilities (n_rows, n_classes) or, for regression, of predicted values."""
     if truth.classes is None:
         return _regression_scores(predicted, truth)
     return _classification_scores(predicted, truth.codes, truth.weight)
@@ -287,18 +290,19 @@ def row_losses(predicted: NDArray, truth: Truth) -> NDArray[np.float64]:
 
 
 def mean_loss(predicted: NDArray, truth: Truth) -> float:
-    """Return the score `Truth.loss_name`."""
+    """Return the weighted score `Truth.loss_name`: the log loss, the MAE or the RMSE."""
     mean = float(np.average(row_losses(predicted, truth), weights=truth.weight))
     return mean**0.5 if truth.loss_name == "RMSE" else mean
 
 
 def score_constant(constant: NDArray, truth: Truth) -> Scores:
-    """Return the scores of a constant prediction."""
+    """Return the scores by name if each row is predicted by `constant`: a mean or class probabilities."""
     n_rows = len(truth.y)
     return score(np.full(n_rows, constant[0]) if truth.classes is None else np.tile(constant, (n_rows, 1)), truth)
 
 
 def _classification_scores(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> Scores:
+    """Return log loss, AUC and accuracy by name; `codes` are the positions of the true classes."""
     labels = np.arange(probabilities.shape[1])
     name = "AUC" if len(labels) == 2 else "AUC (one-vs-rest)"
     return {
@@ -309,11 +313,12 @@ def _classification_scores(probabilities: NDArray, codes: NDArray, weight: NDArr
 
 
 def _log_losses(probabilities: NDArray, codes: NDArray) -> NDArray[np.float64]:
+    """Return the negative log probability of the true class in each row."""
     return -np.log(np.clip(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps, None))
 
 
 def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | None) -> float:
-    """Return the mean AUC of the classes that have rows, or NaN if only one class has any."""
+    """Return the AUC of the second class, or the mean one-vs-rest AUC of the present classes; NaN for a single one."""
     n_classes = probabilities.shape[1]
     present = np.unique(codes)
     if len(present) < 2:
@@ -324,7 +329,7 @@ def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | 
 
 
 def area_notes(truth: Truth) -> list[str]:
-    """Return a note if there is no AUC or if it leaves out classes."""
+    """Return a note if the AUC is undefined for these true values or leaves out classes."""
     if truth.classes is None:
         return []
     present = np.unique(truth.codes)
@@ -338,6 +343,7 @@ def area_notes(truth: Truth) -> list[str]:
 
 
 def _regression_scores(predicted: NDArray, truth: Truth) -> Scores:
+    """Return RMSE, MAE, R² and, for Poisson and gamma losses, the deviance by name."""
     y, weight = truth.y, truth.weight
     scores = {
         "RMSE": float(np.sqrt(metrics.mean_squared_error(y, predicted, sample_weight=weight))),
@@ -368,15 +374,16 @@ class Entry:
     failure: str | None = None
 
     def mean(self, name: str) -> float:
-        """Return the mean of a score over the folds that have it."""
+        """Return the mean of the score `name` over the folds in which it is defined."""
         return float(np.mean(values)) if len(values := self._finite_scores(name)) else math.nan
 
     def _finite_scores(self, name: str) -> NDArray[np.float64]:
+        """Return the score `name` in the folds in which it is finite, or in all folds if there are none."""
         values = np.array([scores[name] for scores in self.scores])
         return values[np.isfinite(values)] if np.isfinite(values).any() else values
 
     def error(self, name: str) -> float:
-        """Return the standard error of the mean score."""
+        """Return the standard error of the mean of the score `name`, or NaN with fewer than two folds."""
         values = self._finite_scores(name)
         return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
@@ -392,7 +399,7 @@ class Entry:
 
 
 def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray, NDArray]]:
-    """Return training and test rows of each fold: by time or group, or shuffled and stratified by class."""
+    """Return (training, test) row indices of folds by time or group, or else shuffled and stratified by class."""
     if task.order is not None:
         return task.order.folds(n_folds, random_state)
     # Classes with fewer rows than folds are absent from some folds; the scores handle this.
@@ -402,11 +409,11 @@ def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray
 def cross_validate(
     name: str, model: Any, task: Task, folds: list[tuple[NDArray, NDArray]], on_fold: Callable[[], None]
 ) -> Entry:
-    """Fit and score a model on each fold; if it fails, the entry contains the error."""
+    """Fit and score clones of a model on (training, test) folds; an exception becomes the failure of the entry."""
     entry = Entry(name)
     for train, test in folds:
         try:
-            _one_fold(entry, clone(model), task.rows.take(train), task.rows.take(test), task)
+            _score_fold(entry, clone(model), task.rows.take(train), task.rows.take(test), task)
         except Exception as error:
             # An error of one model must not hide the results of the others.
             return Entry(name, failure=first_line(error))
@@ -415,7 +422,7 @@ def cross_validate(
 
 
 def constant_entry(task: Task, folds: list[tuple[NDArray, NDArray]]) -> Entry:
-    """Return the entry of the best constant prediction of each fold."""
+    """Return the leaderboard entry of the best constant prediction from the training rows of each fold."""
     entry = Entry(CONSTANT)
     classes = np.unique(task.rows.y) if task.is_classification else None
     for train, test in folds:
@@ -426,21 +433,22 @@ def constant_entry(task: Task, folds: list[tuple[NDArray, NDArray]]) -> Entry:
 
 
 def best_scores(entries: list[Entry]) -> Scores:
-    """Return the best mean of each score over all models."""
+    """Return the best mean of each score over all entries, the maximum or minimum as suits the score."""
     done = [entry for entry in entries if entry.scores]
     best = {name: max if name.startswith(HIGHER_IS_BETTER) else min for name in (done[0].scores[0] if done else {})}
     return {name: choose(entry.mean(name) for entry in done) for name, choose in best.items()}
 
 
-def ranked(entries: list[Entry]) -> list[Entry]:
-    """Sort entries by the first score, best first and failures last."""
+def rank_entries(entries: list[Entry]) -> list[Entry]:
+    """Return the entries sorted by their first score, best first, and then those that failed."""
     done = [entry for entry in entries if entry.scores]
     name = next(iter(done[0].scores[0])) if done else ""
     sign = -1 if name.startswith(HIGHER_IS_BETTER) else 1
     return sorted(done, key=lambda entry: sign * entry.mean(name)) + [entry for entry in entries if not entry.scores]
 
 
-def _one_fold(entry: Entry, model: Any, rows: LabelledRows, held_out: LabelledRows, task: Task) -> None:
+def _score_fold(entry: Entry, model: Any, rows: LabelledRows, held_out: LabelledRows, task: Task) -> None:
+    """Fit the model on `rows`, score it on `held_out`, and add scores, times and size to the entry."""
     weight = {} if rows.weight is None else {"sample_weight": rows.weight}
     start = time.perf_counter()
     model.fit(rows.X, rows.y, **weight)
@@ -452,12 +460,12 @@ def _one_fold(entry: Entry, model: Any, rows: LabelledRows, held_out: LabelledRo
     entry.n_bytes = len(pickle.dumps(model))
     classes = np.unique(task.rows.y) if task.is_classification else None
     if classes is not None:
-        predicted = _all_classes(predicted, model.classes_, classes)
+        predicted = _expand_to_classes(predicted, model.classes_, classes)
     entry.scores.append(score(predicted, Truth(held_out.y, held_out.weight, classes, None)))
 
 
-def _all_classes(probabilities: NDArray, fold_classes: NDArray, classes: NDArray) -> NDArray:
-    """Return probabilities with columns for all classes, including classes that a training fold lacks."""
+def _expand_to_classes(probabilities: NDArray, fold_classes: NDArray, classes: NDArray) -> NDArray:
+    """Return probabilities with columns for all classes; classes that the training fold lacks have probability 0."""
     out = np.zeros((len(probabilities), len(classes)))
     out[:, np.searchsorted(classes, fold_classes)] = probabilities
     return out
@@ -467,7 +475,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def check_picture(path: str) -> None:
-    """Raise CommandError early if the picture cannot be drawn."""
+    """Raise CommandError if the suffix of the path is not supported or matplotlib is not installed."""
     if Path(path).suffix.lower() not in FORMATS:
         raise CommandError(f"--picture must end in {', '.join(FORMATS)}; got {path}")
     try:
@@ -478,14 +486,14 @@ def check_picture(path: str) -> None:
 
 
 def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
-    """Draw each model's score with its standard error next to its fit time."""
+    """Draw the score with standard error and the fit time of each model, and save the picture to `path`."""
     done = [entry for entry in entries if entry.scores]
     score_name = next(iter(done[0].scores[0]))
     left = axes(figsize=(9, 1.2 + 0.4 * len(done)))
     figure: Any = left.figure
     left.remove()
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-    limit = _limit(done, score_name)
+    limit = _axis_limit(done, score_name)
     for row, entry in enumerate(done):
         colour = "0.6" if entry.name == CONSTANT else "C0"
         mean = entry.mean(score_name)
@@ -511,8 +519,8 @@ def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _limit(done: list[Entry], score_name: str) -> float:
-    """Return the upper limit of the axis, so that a very bad model does not compress the others."""
+def _axis_limit(done: list[Entry], score_name: str) -> float:
+    """Return the upper limit of the score axis, so that a very bad model does not compress the others, or inf."""
     means = [entry.mean(score_name) for entry in done]
     constant = next((entry.mean(score_name) for entry in done if entry.name == CONSTANT), means[-1])
     limit = constant + max(constant - means[0], 0.0)

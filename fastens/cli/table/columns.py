@@ -22,18 +22,18 @@ class CommandError(Exception):
 
 
 def first_line(error: BaseException, limit: int = 300) -> str:
-    """Return the first line of an error message, shortened because libraries may quote whole rows of a file."""
+    """Return the first line of an error message, cut to `limit` characters because it may quote rows of a file."""
     lines = str(error).strip().splitlines()
     line = lines[0] if lines else type(error).__name__
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def visible(text: str, but: str = "") -> str:
-    """Escape control characters except those in `but`, so that names in a file cannot control the terminal.
+def escape_control_characters(text: str, kept: str = "") -> str:
+    """Escape control characters except those in `kept`, so that names in a file cannot control the terminal.
 
     Characters that change the text direction and other line separators are escaped, too.
     """
-    return _CONTROL.sub(lambda match: match[0] if match[0] in but else repr(match[0])[1:-1], str(text))
+    return _CONTROL.sub(lambda match: match[0] if match[0] in kept else repr(match[0])[1:-1], str(text))
 
 
 def listed(names: list[str], limit: int = 8) -> str:
@@ -43,7 +43,7 @@ def listed(names: list[str], limit: int = 8) -> str:
 
 
 def counted_rows(n: int) -> str:
-    """Return a number of rows as text."""
+    """Return a number of rows as text: "1 row" or "1,234 rows"."""
     return f"{n:,} row" + "s" * (n != 1)
 
 
@@ -85,50 +85,50 @@ CONVERTIBLE = {
 
 
 def kind_of(type_: pa.DataType) -> str:
-    """Return the kind of a column of this Arrow type."""
+    """Return the kind of an Arrow type: NUMBER, TEXT, BOOLEAN, DATE, TIMESTAMP, TIME, or UNUSABLE for all others."""
     return next((kind for kind, tests in TESTS_OF_KIND.items() if any(test(type_) for test in tests)), UNUSABLE)
 
 
 def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
-    """Return the kinds of all columns of a training table; columns in `categorical` are always categorical."""
+    """Map the column names of a training table to kinds; columns in `categorical` have the kind TEXT."""
     return {field.name: TEXT if field.name in categorical else kind_of(field.type) for field in table.schema}
 
 
 def items_kind(column: pa.ChunkedArray) -> str | None:
-    """Return the kind of a column of item lists, such as Python;SQL, or None for other texts."""
+    """Return ITEMS + separator + joined items if the texts are lists, such as Python;SQL, and None otherwise."""
     separated = items_of(column.cast(pa.string()))
     return None if separated is None else ITEMS + separated[0] + separated[0].join(separated[1])
 
 
-def _item_columns(column: pa.ChunkedArray, name: str, kind: str) -> dict[str, pa.ChunkedArray]:
-    """Return a boolean column for each item of the training set."""
+def _make_item_columns(column: pa.ChunkedArray, name: str, kind: str) -> dict[str, pa.ChunkedArray]:
+    """Return a boolean column "NAME: ITEM" for each item listed in `kind`, True in rows whose list has the item."""
     sign, items = kind[len(ITEMS)], kind[len(ITEMS) + 1 :]
     joined = joined_items(column, sign)
     edged = pc.binary_join_element_wise(sign, joined, sign, "")
     return {f"{name}: {item}": pc.match_substring(edged, sign + item + sign) for item in items.split(sign)}
 
 
-def described(kind: str) -> str:
-    """Return the name of a kind in a summary."""
+def describe_kind(kind: str) -> str:
+    """Return the name of a kind in summaries, such as "numbers", "categories" or "lists of items"."""
     return "lists of items" if kind.startswith(ITEMS) else KIND_NAMES[kind]
 
 
-def features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
-    """Return the table of features: numbers, booleans, categories, texts and dates."""
+def make_features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
+    """Convert the columns in `kinds` to their kinds; texts become dictionaries, and lists one column for each item."""
     made: dict[str, pa.ChunkedArray] = {}
     for name, kind in kinds.items():
         if kind.startswith(ITEMS):
-            made.update(_item_columns(converted(table[name], name, TEXT), name, kind))
+            made.update(_make_item_columns(convert_column(table[name], name, TEXT), name, kind))
             continue
-        column = converted(table[name], name, kind)
+        column = convert_column(table[name], name, kind)
         if kind in (DATE, TIMESTAMP) and pa.types.is_null(column.type):
             column = column.cast(pa.timestamp("s"))
         made[name] = column.dictionary_encode() if kind == TEXT else column
     return pa.table(made)
 
 
-def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
-    """Convert a column to its kind; the error names the column, its kind and its content."""
+def convert_column(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
+    """Convert a column to a kind; raise CommandError with the column, the kind and a cell if this is impossible."""
     present_kind = kind_of(column.type)
     if not pa.types.is_null(column.type) and present_kind not in CONVERTIBLE.get(kind, (kind,)):
         example = example_of(column)
@@ -140,6 +140,7 @@ def converted(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
 
 
 def _cast(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    """Cast a column to the Arrow type of a kind: trimmed strings, booleans, numbers, seconds for TIME, or dates."""
     type_ = column.type
     if kind in (TEXT, WORDS):
         text = column.cast(pa.string()) if not pa.types.is_large_string(type_) else column
@@ -149,17 +150,18 @@ def _cast(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
     if kind in (DATE, TIMESTAMP):
         return column
     if kind == TIME:
-        return column.cast(pa.float64()) if pa.types.is_null(type_) else _numbers(seconds_of(times_of(column, "")))
+        return column.cast(pa.float64()) if pa.types.is_null(type_) else _float_column(seconds_of(times_of(column, "")))
     keeps_type = (pa.types.is_integer(type_) or pa.types.is_floating(type_)) and not pa.types.is_float16(type_)
     return column if keeps_type else column.cast(pa.int8() if pa.types.is_boolean(type_) else pa.float64())
 
 
-def _numbers(values: NDArray[np.floating]) -> pa.ChunkedArray:
+def _float_column(values: NDArray[np.floating]) -> pa.ChunkedArray:
+    """Return floats as an Arrow column, with missing values instead of NaN."""
     return pa.chunked_array([pa.array(values, from_pandas=True)])
 
 
 def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return a number for each distinct value and 0 for missing values; nested values are compared as text."""
+    """Return a code (n_rows,) for the value in each row, 0 if missing; nested values are compared as text."""
     if pa.types.is_nested(column.type):
         column = pa.chunked_array([pa.array([str(value) for value in python_values(column)])])
     if pa.types.is_null(column.type):
@@ -177,8 +179,8 @@ def n_distinct(column: pa.ChunkedArray) -> int:
     return len(column.drop_null().unique())
 
 
-def missing_cells(n_missing: Sequence[int]) -> str:
-    """Summarise the number of missing cells and of columns with missing cells."""
+def missing_cells_text(n_missing: Sequence[int]) -> str:
+    """Return text such as "3 cells, in 2 columns" from the number of missing cells in each column."""
     n_columns = sum(n > 0 for n in n_missing)
     if n_columns == 0:
         return "nothing"

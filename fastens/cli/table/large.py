@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fastens.cli.table.columns import WITH_TEXT_ONLY, CommandError, features, listed
+from fastens.cli.table.columns import WITH_TEXT_ONLY, CommandError, listed, make_features
 from fastens.cli.table.parts import FileParts, FileRows, open_parts
-from fastens.cli.table.reading import check_given_columns, check_target_column, given_schema
-from fastens.cli.table.target import required
-from fastens.cli.table.task import Features, Task, check_task_options, targets_of, task_of, usable_kinds
+from fastens.cli.table.reading import check_target_column, check_typed_columns, schema_from_options
+from fastens.cli.table.target import required_column
+from fastens.cli.table.task import Features, Task, check_task_options, label_table, make_task, usable_kinds
 from fastens.distributed.dask_table import EXTRA
 from fastens.engine.threads import resolve_n_jobs
 from fastens.files import TableFileError
@@ -36,24 +36,24 @@ class FeatureReader:
 
     def __init__(self, parts: FileParts, kinds: dict[str, str]) -> None:
         self._parts, self._kinds = parts, kinds
-        self.schema = features(parts.empty, kinds).schema
-        self._made = {name: features(parts.empty, {name: kind}).column_names for name, kind in kinds.items()}
+        self.schema = make_features(parts.empty, kinds).schema
+        self._made = {name: make_features(parts.empty, {name: kind}).column_names for name, kind in kinds.items()}
 
     def __call__(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of some features."""
+        """Yield record batches of all rows, with these features."""
         needed = {name: self._kinds[name] for name, made in self._made.items() if not set(made).isdisjoint(columns)}
         for part in self._parts.read(list(needed)):
-            yield from features(part, needed).select(list(columns)).combine_chunks().to_batches()
+            yield from make_features(part, needed).select(list(columns)).combine_chunks().to_batches()
 
 
 def large_task(options: argparse.Namespace) -> Task | None:
-    """Return the task if files are large, read by a cluster or subject to --max-memory, and None otherwise.
+    """Return the task of files to read in batches, or None if the table can be loaded completely.
 
-    All other files are loaded completely.
+    Files are read in batches if they are large, if workers of a cluster read them, or with --max-memory.
     """
     paths = [options.table] if isinstance(options.table, str) else options.table or []
     is_text_only = options.text is not None and options.model in WITH_TEXT_ONLY
-    size = 0 if is_text_only else _bytes_in_batches(paths)
+    size = 0 if is_text_only else _batchable_bytes(paths)
     if size == 0 and options.dask is not None:
         raise CommandError("--dask requires CSV or Parquet files and does not support --model text")
     if options.max_memory is not None and options.dask is not None:
@@ -63,25 +63,25 @@ def large_task(options: argparse.Namespace) -> Task | None:
     if size == 0 or (size <= LARGE_BYTES and options.max_memory is None and options.dask is None):
         return None
     check_task_options(options)
-    parts = open_parts(paths, *given_schema(options))
-    check_given_columns(options, parts.empty.column_names)
+    parts = open_parts(paths, *schema_from_options(options))
+    check_typed_columns(options, parts.empty.column_names)
     check_target_column(options, parts.empty.column_names, parts.notes)
     if options.target is None:
         raise CommandError(f"--target must name the column to predict: {listed(parts.empty.column_names)}")
-    targets = targets_of(_row_targets(parts, options), options.target, options)
+    targets = label_table(_read_label_columns(parts, options), options.target, options)
     rows = targets.table[_ROW].to_numpy()
-    head = _head(parts, rows)
+    head = _read_labelled_head(parts, rows)
     kinds, notes = usable_kinds(head, replace(targets, y=targets.y[: head.num_rows]), parts.schema, options)
     read = FeatureReader(parts, kinds)
     X = Batches(Reader(read.schema, read, parts.n_rows))[rows]
     notes = [*targets.notes, *parts.notes, *notes, "The column types were inferred from the first rows."]
     made = Features(", ".join(paths), X, kinds, head.select([*kinds, targets.name]), parts.schema)
-    task = task_of(replace(targets, notes=notes), made, options)
+    task = make_task(replace(targets, notes=notes), made, options)
     return replace(task, files=FileRows(paths, parts.schema, kinds, rows))
 
 
-def _bytes_in_batches(paths: Sequence[str]) -> int:
-    """Return the total size of files that can be read in batches, or 0 if one of them cannot."""
+def _batchable_bytes(paths: Sequence[str]) -> int:
+    """Return the total size in bytes of files that can be read in batches, or 0 if one of them cannot."""
     try:
         files = [file for path in paths for file in files_of(path)]
         if not set(map(format_of, files)) <= {CSV, PARQUET}:
@@ -91,20 +91,20 @@ def _bytes_in_batches(paths: Sequence[str]) -> int:
     return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
 
 
-def _row_targets(parts: FileParts, options: argparse.Namespace) -> pa.Table:
-    """Return the columns of targets, weights, times and groups, with the row numbers."""
+def _read_label_columns(parts: FileParts, options: argparse.Namespace) -> pa.Table:
+    """Read the columns of target, weight, time and group of all rows, and append row numbers as column _ROW."""
     by_option = {name: getattr(options, name) for name in ("target", "weight", "time_column", "group")}
     needed = {name: column for name, column in by_option.items() if column is not None}
     for option, name in needed.items():
-        required(parts.empty, name, "--" + option.replace("_", "-"))
+        required_column(parts.empty, name, "--" + option.replace("_", "-"))
     table = pa.concat_tables(parts.read(list(dict.fromkeys(needed.values()))))
     return table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
 
 
-def _head(parts: FileParts, rows: NDArray[np.int64]) -> pa.Table:
-    """Return the rows of the first part that have a target, with all columns."""
+def _read_labelled_head(parts: FileParts, labelled_rows: NDArray[np.int64]) -> pa.Table:
+    """Return the rows of the first part that are in the sorted row numbers `labelled_rows`, with all columns."""
     head = next(parts.read(parts.empty.column_names))
-    return head.take(pa.array(rows[: np.searchsorted(rows, head.num_rows)]))
+    return head.take(pa.array(labelled_rows[: np.searchsorted(labelled_rows, head.num_rows)]))
 
 
 _LOCAL = "local:"
@@ -112,8 +112,8 @@ _SECONDS = 30
 
 
 @contextmanager
-def cluster_at(address: str) -> Iterator[Any]:
-    """Connect to the cluster at an address, or start local processes: 4 for "local:4"."""
+def connect_cluster(address: str) -> Iterator[Any]:
+    """Yield a Dask client of the scheduler at an address, or of N new local processes for "local:N"."""
     try:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
@@ -139,15 +139,15 @@ def cluster_at(address: str) -> Iterator[Any]:
         yield client
 
 
-def partitions(files: FileRows, chosen: NDArray[np.bool_], *columns: NDArray[Any] | None) -> list[Any]:
-    """Return the chosen rows as delayed tables, one per file, and the given columns in matching partitions."""
+def delayed_partitions(files: FileRows, is_chosen: NDArray[np.bool_], *columns: NDArray[Any] | None) -> list[Any]:
+    """Return lists of delayed parts, one per file, of the chosen rows' features and of arrays of the chosen rows."""
     from dask import delayed
 
-    numbers, paths = files.numbers[chosen], [file for path in files.paths for file in files_of(path)]
+    numbers, paths = files.numbers[is_chosen], [file for path in files.paths for file in files_of(path)]
     ends = np.cumsum([open_parts([path], files.schema).n_rows for path in paths])
     bounds = np.searchsorted(numbers, ends[:-1])
     firsts = [0, *ends[:-1].tolist()]
-    read = delayed(_read, pure=False)
+    read = delayed(_read_features, pure=False)
     tables = [
         read(os.path.abspath(path), files, of_file - first)
         for path, of_file, first in zip(paths, np.split(numbers, bounds), firsts, strict=True)
@@ -156,8 +156,8 @@ def partitions(files: FileRows, chosen: NDArray[np.bool_], *columns: NDArray[Any
     return [tables, *parts]
 
 
-def _read(path: str, files: FileRows, rows: NDArray[np.int64]) -> pa.Table:
-    """Read the features of some rows of a file."""
+def _read_features(path: str, files: FileRows, rows: NDArray[np.int64]) -> pa.Table:
+    """Return the features of the rows with these numbers within one file."""
     parts = open_parts([path], files.schema)
     read = FeatureReader(parts, files.kinds)
     batches = Batches(Reader(read.schema, read, parts.n_rows))[rows]

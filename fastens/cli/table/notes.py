@@ -38,27 +38,27 @@ SAMPLE = 1000
 LEVEL, KOLMOGOROV = 0.01, 1.63
 
 
-def identifier(column: pa.ChunkedArray, kind: str, name: str) -> str | None:
-    """Return the reason why a column appears to be an identifier, or None if it does not."""
+def identifier_reason(column: pa.ChunkedArray, kind: str, name: str) -> str | None:
+    """Return NAMES, INDEX, COUNTER, DRAWN or NAMED if a column appears to be an identifier, and None otherwise."""
     n_values = len(column) - column.null_count
     if kind == NUMBER and kind_of(column.type) == NUMBER:
         has_index_name = n_values >= INDEX_MINIMUM and INDEX_NAME.fullmatch(name.strip())
-        if has_index_name and _is_running(column):
+        if has_index_name and _is_row_index(column):
             return INDEX
-        return _number_identifier(column, name) if n_values >= IDENTIFIER_MINIMUM else None
+        return _numeric_identifier_reason(column, name) if n_values >= IDENTIFIER_MINIMUM else None
     if kind != TEXT or n_values < IDENTIFIER_MINIMUM:
         return None
     is_own = n_distinct(column) >= IDENTIFIER_SHARE * n_values
-    return NAMES if is_own and not _is_spoilt_number(_texts(column)) else None
+    return NAMES if is_own and not _are_mostly_numbers(_cast_to_text(column)) else None
 
 
-def _number_identifier(column: pa.ChunkedArray, name: str) -> str | None:
-    """Return the reason why a numeric column appears to be an identifier; it has distinct integers."""
+def _numeric_identifier_reason(column: pa.ChunkedArray, name: str) -> str | None:
+    """Return COUNTER, DRAWN or NAMED if numbers are distinct integers that identify rows, and None otherwise."""
     n_values = len(column) - column.null_count
     is_whole = pa.types.is_integer(column.type) or whole_numbers(column.drop_null().cast(pa.float64()).chunks)
     if n_distinct(column) < n_values or not is_whole:
         return None
-    words = words_of(name)
+    words = to_words(name)
     named = NAMED if "id" in words or any(map(ID_WORD.fullmatch, words[-1:])) else None
     if not pa.types.is_integer(column.type) or column.null_count:
         return named
@@ -67,47 +67,47 @@ def _number_identifier(column: pa.ChunkedArray, name: str) -> str | None:
         return COUNTER
     values = np.asarray(column.to_numpy())
     # Integers beyond 2^53 are subtracted before the conversion, so the differences stay exact.
-    return DRAWN if _drawn_at_random((values - values.min()).astype(np.float64)) else named
+    return DRAWN if _is_drawn_at_random((values - values.min()).astype(np.float64)) else named
 
 
-def _is_running(column: pa.ChunkedArray) -> bool:
+def _is_row_index(column: pa.ChunkedArray) -> bool:
     """Return True if integers mostly increase by one per row, like the index of filtered or concatenated tables."""
     values = np.asarray(column.drop_null().cast(pa.float64(), safe=False).to_numpy())
     steps = np.diff(values)
     return bool(np.all(values == np.floor(values)) and np.mean(steps == 1) >= INDEX_STEPS and np.mean(steps > 0) > 0.9)
 
 
-def words_of(name: str) -> list[str]:
-    """Split a name into words at spaces, underscores or capitals."""
+def to_words(name: str) -> list[str]:
+    """Return the lower-case words of a column name, split at spaces, underscores, other signs and capitals."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^0-9A-Za-z]+", " ", name)
     return re.sub(r"(?<=[A-Z])(?=[A-Z][a-z])", " ", spaced).lower().split()
 
 
 def is_group(column: pa.ChunkedArray, kind: str, name: str) -> bool:
     """Return True if a column has the name of an identifier, and several rows for most of its values."""
-    if kind not in (TEXT, NUMBER) or not _names_group(words_of(name)) or pa.types.is_floating(column.type):
+    if kind not in (TEXT, NUMBER) or not _is_group_name(to_words(name)) or pa.types.is_floating(column.type):
         return False
     return GROUP_MINIMUM <= n_distinct(column) <= (len(column) - column.null_count) / 2
 
 
-def _names_group(words: list[str]) -> bool:
-    """Return True for names such as customer, patient number and shop id, but not for age of the patient."""
+def _is_group_name(words: list[str]) -> bool:
+    """Return True for words of names such as customer, patient number or shop id, but not age of the patient."""
     is_own = [GROUP_WORD.fullmatch(word) or ID_WORD.fullmatch(word) or word == "name" for word in words]
     return any(map(GROUP_WORD.fullmatch, words)) and (all(is_own) or words[-1] in ("id", "uid", "uuid"))
 
 
-def _is_spoilt_number(texts: pa.ChunkedArray) -> bool:
-    """Return True if most texts are numbers, because such a column should be repaired and not left out."""
+def _are_mostly_numbers(texts: pa.ChunkedArray) -> bool:
+    """Return True if most but not all texts are numbers, because such a column should be repaired."""
     share = number_format(texts.slice(0, SAMPLE).unique().drop_null())[1]
     return 0.5 <= share < 1
 
 
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert categories, which may be numbers, to text."""
+def _cast_to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Cast a column of categories, which may be numbers, to strings."""
     return column.cast(pa.string())
 
 
-def _drawn_at_random(values: NDArray[np.float64]) -> bool:
+def _is_drawn_at_random(values: NDArray[np.float64]) -> bool:
     """Return True if distinct numbers are uniform by a Kolmogorov-Smirnov test and not sorted."""
     steps = np.diff(values)
     if (steps > 0).all() or (steps < 0).all():
@@ -136,32 +136,32 @@ def is_unrelated(column: pa.ChunkedArray, y: NDArray, task: str) -> bool:
 
 
 def range_text(low: float, high: float, name: str, middle: float) -> str:
-    """Return the limits and the middle of a range, with six digits or with all if six do not separate the limits."""
+    """Return "LOW to HIGH, NAME MIDDLE" with six digits, or with 15 if six do not separate the limits."""
     digits = 6 if low == high or f"{low:.6g}" != f"{high:.6g}" else 15
     return f"{low:.{digits}g} to {high:.{digits}g}, {name} {middle:.{digits}g}"
 
 
-def column_notes(all_kinds: Mapping[str, str], schema: TableSchema) -> list[str]:
-    """Return notes on columns that were left out or converted."""
+def column_notes(kinds: Mapping[str, str], schema: TableSchema) -> list[str]:
+    """Return notes on columns that were left out or converted, by the kind of each column."""
     notes = []
-    left_out = [name for name, kind in all_kinds.items() if kind == UNUSABLE]
+    left_out = [name for name, kind in kinds.items() if kind == UNUSABLE]
     if left_out:
         notes.append(f"Ignored, because they are empty or hold nested values: {listed(left_out)}.")
-    dates = [name for name, kind in all_kinds.items() if kind in (DATE, TIMESTAMP)]
+    dates = [name for name, kind in kinds.items() if kind in (DATE, TIMESTAMP)]
     if dates:
         notes.append(f"Dates, split into day, month, day of month, weekday and hour: {listed(dates)}.")
-    lists = [name for name, kind in all_kinds.items() if kind.startswith(ITEMS)]
+    lists = [name for name, kind in kinds.items() if kind.startswith(ITEMS)]
     if lists:
         option = "--column " + shlex.quote(f"{lists[0]}:category")
         notes.append(
             f"Lists of items, split into one column for each item: {listed(lists)}. To use them as "
             f"categories, use {option}"
         )
-    return notes + text_notes(schema, all_kinds)
+    return notes + text_notes(schema, kinds)
 
 
 def text_notes(schema: TableSchema, kinds: Mapping[str, str]) -> list[str]:
-    """Return notes on the columns of free text that are split into words, and on the others."""
+    """Return notes on columns of free text: those with kind WORDS are split into words, those with TEXT are not."""
     columns = [name for name, analyzer in schema.text_features.items() if analyzer == "word"]
     split, others = ([name for name in columns if kinds.get(name) == kind] for kind in (WORDS, TEXT))
     notes = []
@@ -173,15 +173,15 @@ def text_notes(schema: TableSchema, kinds: Mapping[str, str]) -> list[str]:
     return notes
 
 
-def identifier_notes(left_out: Mapping[str, str], others: Mapping[str, str]) -> list[str]:
-    """Return notes on identifiers by reason, both on those left out and on those kept."""
+def identifier_notes(ignored: Mapping[str, str], kept: Mapping[str, str]) -> list[str]:
+    """Return notes on identifiers; both arguments map names of columns, ignored or kept, to their reasons."""
     notes = []
-    for reason in dict.fromkeys(left_out.values()):
-        names = [name for name, each in left_out.items() if each == reason]
+    for reason in dict.fromkeys(ignored.values()):
+        names = [name for name, each in ignored.items() if each == reason]
         option = "--column " + shlex.quote(f"{names[0]}:{'category' if reason == NAMES else 'number'}")
         notes.append(f"Ignored as identifiers, {reason}: {listed(names)}. To train on one anyway, use {option}")
-    for reason in dict.fromkeys(others.values()):
-        names = [name for name, each in others.items() if each == reason]
+    for reason in dict.fromkeys(kept.values()):
+        names = [name for name, each in kept.items() if each == reason]
         what = "because they are row numbers" if reason == COUNTER else reason
         option = "--drop " + shlex.quote(",".join(names))
         notes.append(f"These look like identifiers, {what}: {listed(names)}. To ignore them, use {option}")

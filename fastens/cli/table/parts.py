@@ -75,28 +75,28 @@ class FileParts:
     schema: TableSchema
     notes: list[str]
     _read: Callable[[Sequence[str]], Iterator[pa.Table]]
-    _read_written: Callable[[Sequence[str]], Iterator[pa.Table]]
+    _read_original: Callable[[Sequence[str]], Iterator[pa.Table]]
     is_lenient: bool = False
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield some of the columns, part by part."""
+        """Yield tables of consecutive rows with these columns in the types of the schema, and UNFIT if `is_lenient`."""
         first = 0
-        with _faults():
+        with _as_command_errors():
             for part in self._read(columns):
                 made, reasons = {}, pa.nulls(part.num_rows, pa.string())
                 for name in columns:
                     column = self.schema.columns.get(name)
                     if column is not None and self.is_lenient:
-                        made[name], reasons = _fitting(name, part[name], column, reasons)
+                        made[name], reasons = _convert(name, part[name], column, reasons)
                     else:
-                        made[name] = part[name] if column is None else _as_known(name, part[name], column, first)
+                        made[name] = part[name] if column is None else _to_schema(name, part[name], column, first)
                 yield pa.table({**made, UNFIT: reasons} if self.is_lenient else made)
                 first += part.num_rows
 
-    def written(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield some of the columns with the original text of their cells."""
-        with _faults():
-            yield from self._read_written(columns)
+    def read_original(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield tables of consecutive rows with these columns and the original text of their cells."""
+        with _as_command_errors():
+            yield from self._read_original(columns)
 
 
 def open_parts(
@@ -112,7 +112,7 @@ def open_parts(
     `requested` maps columns of a training table to types. If it is not None, strings in Parquet files that look like
     numbers or dates are converted. If it is None, columns that are not in the schema are read unchanged.
     """
-    with _faults():
+    with _as_command_errors():
         files = [file for path in paths for file in files_of(path)]
         formats = set(map(format_of, files))
         if formats == {CSV}:
@@ -127,9 +127,9 @@ def open_parts(
             return replace(_parquet_parts(batches, schema, requested), is_lenient=is_lenient)
     path = paths[0] if len(paths) == 1 else list(paths)
 
-    def read_written(names: Sequence[str]) -> Iterator[pa.Table]:
+    def read_original(names: Sequence[str]) -> Iterator[pa.Table]:
         as_stored = replace(schema, columns=dict.fromkeys(names, Column(OTHER)), missing=())
-        return _slices(read_table(path, as_stored, sheet=sheet).table.select(list(names)))
+        return _row_slices(read_table(path, as_stored, sheet=sheet).table.select(list(names)))
 
     if is_lenient:
         as_text = replace(schema, columns=dict.fromkeys(schema.columns, Column(OTHER)))
@@ -141,13 +141,13 @@ def open_parts(
     table = loaded.table
     empty = _typed_empty(table.slice(0, 0), loaded.schema) if is_lenient else table.slice(0, 0)
     return FileParts(
-        empty, table.num_rows, loaded.schema, loaded.notes, lambda names: _slices(table.select(list(names))),
-        read_written, is_lenient,
+        empty, table.num_rows, loaded.schema, loaded.notes, lambda names: _row_slices(table.select(list(names))),
+        read_original, is_lenient,
     )  # fmt: skip
 
 
-def open_fitting(paths: Sequence[str], schema: TableSchema, sheet: str | None = None) -> FileParts:
-    """Open files and, if they do not fit the schema, mark the rows that do not."""
+def open_strict_or_lenient(paths: Sequence[str], schema: TableSchema, sheet: str | None = None) -> FileParts:
+    """Open files strictly or, if cells do not fit the schema, leniently, so that UNFIT explains the unfit rows."""
     try:
         return open_parts(paths, schema, sheet=sheet)
     except CommandError:
@@ -156,12 +156,12 @@ def open_fitting(paths: Sequence[str], schema: TableSchema, sheet: str | None = 
         return open_parts(paths, schema, sheet=sheet, is_lenient=True)
 
 
-def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tuple[pa.Table, list[str]]:
-    """Read a table without the rows that do not fit the schema; return it with a note that names these rows."""
+def read_fitting_rows(path: str, schema: TableSchema, sheet: str | None = None) -> tuple[pa.Table, list[str]]:
+    """Return the rows of a table that fit the schema, and at most one note that names the skipped rows."""
     try:
         return read_table(path, schema, sheet=sheet).table, []
     except CommandError:
-        parts = open_fitting([path], schema, sheet)
+        parts = open_strict_or_lenient([path], schema, sheet)
         if not parts.is_lenient:
             raise
         table = pa.concat_tables(parts.read(parts.empty.column_names))
@@ -174,7 +174,7 @@ def read_fitting(path: str, schema: TableSchema, sheet: str | None = None) -> tu
 
 
 def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
-    """Return the numbers of the rows that do not fit, from 1, with reasons; raise CommandError if no cell fits."""
+    """Map the numbers, from 1, of rows that do not fit to reasons; raise CommandError if no cell of a column fits."""
     reason_of_row: dict[int, str] = {}
     n_fitting: Counter[str] = Counter()
     first = 1
@@ -195,110 +195,111 @@ def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
     return reason_of_row
 
 
-def unfit_text(unfit: Mapping[int, str], most: int = 5) -> str:
-    """Describe the first rows that do not fit, each with the reason."""
-    shown = "; ".join(f"row {row}, {reason}" for row, reason in list(unfit.items())[:most])
-    return f"{shown}; and {len(unfit) - most:,} more" if len(unfit) > most else shown
+def unfit_text(unfit: Mapping[int, str], max_rows: int = 5) -> str:
+    """Describe the first `max_rows` rows that do not fit, each with its reason, and count the others."""
+    shown = "; ".join(f"row {row}, {reason}" for row, reason in list(unfit.items())[:max_rows])
+    return f"{shown}; and {len(unfit) - max_rows:,} more" if len(unfit) > max_rows else shown
 
 
 def _csv_parts(files: list[str], schema: TableSchema, requested: Mapping[str, Column], is_lenient: bool) -> FileParts:
-    """Return the parts of CSV files; if `is_lenient` is True, all cells are read as text first."""
+    """Open CSV files as FileParts; if `is_lenient` is True, all cells are read as text first."""
     reading_schema = replace(schema, columns={}) if is_lenient else schema
     stream = CsvStream(files, reading_schema, requested=requested, as_text=is_lenient)
     empty, stored_schema = stream.arrow_schema.empty_table(), stream.schema
     if is_lenient:
-        head = next(_tables(stream, empty.column_names))
+        head = next(_read_stream(stream, empty.column_names))
         stored_schema = replace(
             schema, columns=columns_in_file(schema.columns, head, stream.prefers_comma, stream.notes)
         )
         empty = _typed_empty(empty, stored_schema)
     written = stream.as_written()
     return FileParts(
-        empty, stream.n_rows, stored_schema, stream.notes, lambda names: _tables(stream, names),
-        lambda names: map(_without_blanks, _tables(written, names)), is_lenient,
+        empty, stream.n_rows, stored_schema, stream.notes, lambda names: _read_stream(stream, names),
+        lambda names: map(_blanks_to_missing, _read_stream(written, names)), is_lenient,
     )  # fmt: skip
 
 
-def _without_blanks(part: pa.Table) -> pa.Table:
-    """Replace empty texts by missing values, which are written without quotes."""
+def _blanks_to_missing(part: pa.Table) -> pa.Table:
+    """Replace empty texts by missing values, which a CSV writer writes without quotes."""
     return pa.table(
         [pc.if_else(pc.equal(column, ""), None, column) for column in part.columns], names=part.column_names
     )
 
 
 def _typed_empty(empty: pa.Table, schema: TableSchema) -> pa.Table:
-    """Return the columns without rows, with the types of the schema."""
+    """Convert a table without rows to the column types of the schema."""
     none = pa.nulls(0, pa.string())
     return pa.table(
         {
-            name: _fitting(name, empty[name], schema.columns[name], none)[0] if name in schema.columns else empty[name]
+            name: _convert(name, empty[name], schema.columns[name], none)[0] if name in schema.columns else empty[name]
             for name in empty.column_names
         }
     )
 
 
-def _fitting(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Array) -> tuple[pa.ChunkedArray, pa.Array]:
-    """Convert values to the schema, with missing values for cells that do not fit, and add the reasons."""
+def _convert(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Array) -> tuple[pa.ChunkedArray, pa.Array]:
+    """Return values in the type of the schema, missing if they do not fit, and `reasons` filled in for these rows."""
     if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
-        return _as_known(name, values, column, 0), reasons
+        return _to_schema(name, values, column, 0), reasons
     distinct = values.unique().drop_null()
-    is_odd = [not _fits(name, value, column) for value in distinct]
+    is_odd = [not _fits_column(name, value, column) for value in distinct]
     if column.type == NUMBER:
         is_odd = [] if column.lenient else pc.invert(style_of(column).fits(distinct)).to_pylist()
     odd = distinct.filter(pa.array(is_odd, pa.bool_())) if is_odd else distinct.slice(0, 0)
     if len(odd):
         mask = pc.is_in(values, odd)
-        rule = f"{RULES.get(column.type, 'a time')}{_example(column)}"
+        rule = f"{RULES.get(column.type, 'a time')}{_format_hint(column)}"
         texts = [f"column {name!r}: {value!r} is not {rule}" for value in odd.to_pylist()]
         odd_reasons = pa.array(texts, pa.string()).take(pc.index_in(values, odd).combine_chunks())
         reasons = pc.coalesce(reasons, odd_reasons)
         values = pc.if_else(mask, None, values)
-    made = _times(values) if column.type == OTHER else _as_known(name, values, column, 0)
+    made = _parse_times(values) if column.type == OTHER else _to_schema(name, values, column, 0)
     return made, reasons
 
 
-def _times(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert texts to times of day, the only type in CSV files without a type in schemas."""
+def _parse_times(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert texts to times of day, the only type of CSV columns for which schemas have no type."""
     moments = pc.binary_join_element_wise("1970-01-01", values, " ")
     return moments.cast(pa.timestamp("s")).cast(pa.time32("s"))
 
 
-def _fits(name: str, value: pa.Scalar, column: Column) -> bool:
-    """Return True if one text fits a column; numbers are checked all at once elsewhere."""
+def _fits_column(name: str, value: pa.Scalar, column: Column) -> bool:
+    """Return True if a text can be converted to the type of a column; always True for numbers and texts."""
     if column.type in (NUMBER, TEXT):
         return True
     values = pa.chunked_array([pa.array([value.as_py()])])
     try:
-        _times(values) if column.type == OTHER else as_known(name, values, column)
+        _parse_times(values) if column.type == OTHER else as_known(name, values, column)
     except (TableFileError, pa.ArrowException):
         return False
     return True
 
 
-def _example(column: Column) -> str:
+def _format_hint(column: Column) -> str:
+    """Return the end of a message with the expected format of a number or date, or empty text if unknown."""
     if column.type == NUMBER:
         return f" written like {str(style_of(column))!r}"
     return f" written as {column.format}" if column.format else ""
 
 
 def _parquet_parts(batches: Any, schema: TableSchema, requested: Mapping[str, Column] | None) -> FileParts:
-    """Return the parts of Parquet files, with unique column names and the types of the schema."""
+    """Return the FileParts of opened Parquet files, with unique column names and the types of the schema."""
     names, notes = unique_names(batches.columns)
     stored_names = dict(zip(names, batches.columns, strict=True))
-    empty = _plain(batches.typed(), names)
+    empty = _with_plain_text(batches.typed(), names)
     if requested is not None:
-        head = _plain(next(batches.parts()), names)
+        head = _with_plain_text(next(batches.parts()), names)
         typing = Typing(schema.columns, requested, False, True, notes, schema.missing)
         schema = replace(schema, columns={name: typing.read(name, head[name])[1] for name in head.column_names})
     declared = {name: schema.columns.get(name) for name in empty.column_names}
     typed = {
-        name: empty[name] if declaration is None else _as_known(name, empty[name], declaration, 0)
+        name: empty[name] if declaration is None else _to_schema(name, empty[name], declaration, 0)
         for name, declaration in declared.items()
     }
 
     def read(columns: Sequence[str], codes: Sequence[str] = schema.missing) -> Iterator[pa.Table]:
         for part in batches.select([stored_names[name] for name in columns]).parts():
-            plain = _plain(part, columns)
+            plain = _with_plain_text(part, columns)
             if codes:
                 made = [without_codes(column, codes) for column in plain.columns]
                 plain = pa.Table.from_arrays(made, names=list(columns))
@@ -307,30 +308,33 @@ def _parquet_parts(batches: Any, schema: TableSchema, requested: Mapping[str, Co
     return FileParts(pa.table(typed), batches.shape[0], schema, notes, read, lambda names: read(names, ()))
 
 
-def _plain(part: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Rename columns, and convert strings to the Arrow type that all functions support."""
+def _with_plain_text(part: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return a part with these column names, and strings in the Arrow type that all functions support."""
     return pa.Table.from_arrays([plain_text(column) for column in part.columns], names=list(names))
 
 
 @contextmanager
-def _faults() -> Iterator[None]:
+def _as_command_errors() -> Iterator[None]:
+    """Raise OSError, ValueError and Arrow errors of the context as CommandError with their first line."""
     try:
         yield
     except (OSError, ValueError, pa.ArrowException) as error:
         raise CommandError(first_line(error)) from error
 
 
-def _tables(stream: CsvStream, names: Sequence[str]) -> Iterator[pa.Table]:
+def _read_stream(stream: CsvStream, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the columns of CSV files in tables of consecutive rows, one for each batch."""
     for batch in stream.batches(names):
         yield pa.Table.from_batches([batch])
 
 
-def _slices(table: pa.Table) -> Iterator[pa.Table]:
+def _row_slices(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield slices of a table of at most BATCH_ROWS rows."""
     for first in range(0, table.num_rows, BATCH_ROWS):
         yield table.slice(first, BATCH_ROWS)
 
 
-def _as_known(name: str, values: pa.ChunkedArray, column: Column, first: int) -> pa.ChunkedArray:
-    """Convert values to the schema; numbers that were texts become floats in every part."""
-    converted = as_known(name, values, column, first)
+def _to_schema(name: str, values: pa.ChunkedArray, column: Column, first_row: int) -> pa.ChunkedArray:
+    """Convert values to the type of a column, with floats for texts of numbers; errors count from `first_row`."""
+    converted = as_known(name, values, column, first_row)
     return converted.cast(pa.float64()) if column.type == NUMBER and converted.type != values.type else converted

@@ -37,12 +37,12 @@ def add_reading_options(parser: argparse.ArgumentParser, default: str = "default
 
 
 def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
-    """Return the schema for reading a later table: the training schema, changed by the options."""
-    _check_formats(_of_formats(options), paths)
-    of_options = _known_schema(options)
+    """Return the schema to read a table for a saved model: its training schema, changed by the reading options."""
+    _check_formats(_format_options(options), paths)
+    of_options = _read_schema(options)
     changed = {name: value for name in READING_OPTIONS if (value := getattr(of_options, name)) not in (None, ())}
     columns = {**saved.columns, **of_options.columns}
-    for name, type_ in _column_option(options).items():
+    for name, type_ in _parse_column_types(options).items():
         # Cells that do not fit become missing values, as in training with this option.
         is_alike = name in columns and columns[name].type == type_
         columns[name] = replace(columns[name], lenient=True) if is_alike else Column.given(type_)
@@ -50,16 +50,16 @@ def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | S
 
 
 def read_with_options(options: argparse.Namespace) -> ReadTable:
-    """Read the training table."""
-    _check_formats(_of_formats(options), options.table)
-    source = read_table(options.table, _known_schema(options), given_types(options), options.sheet)
-    check_given_columns(options, source.table.column_names)
+    """Read the training table with the reading options; raise CommandError if they do not fit the file."""
+    _check_formats(_format_options(options), options.table)
+    source = read_table(options.table, _read_schema(options), types_from_options(options), options.sheet)
+    check_typed_columns(options, source.table.column_names)
     check_target_column(options, source.table.column_names, source.notes)
     return source
 
 
 def check_target_column(options: argparse.Namespace, names: list[str], notes: Sequence[str]) -> None:
-    """Raise CommandError if the table lacks the target and its encoding was guessed."""
+    """Raise CommandError if the column `--target` is not in `names` and a note says that the encoding was guessed."""
     target = options.target
     guessed = [note for note in notes if "--encoding" in note]
     if target is not None and target not in names and guessed:
@@ -69,30 +69,27 @@ def check_target_column(options: argparse.Namespace, names: list[str], notes: Se
         )
 
 
-def given_schema(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
-    """Return the schema and the column types that options give for a table that is read in parts.
-
-    Use `check_given_columns` to check for columns that the table lacks.
-    """
-    _check_formats(_of_formats(options), options.table)
-    return _known_schema(options), {name: Column.given(type_) for name, type_ in given_types(options).items()}
+def schema_from_options(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
+    """Return the schema and the column types by name that reading options give for a table read in parts."""
+    _check_formats(_format_options(options), options.table)
+    return _read_schema(options), {name: Column.given(type_) for name, type_ in types_from_options(options).items()}
 
 
-def check_given_columns(options: argparse.Namespace, names: list[str]) -> None:
-    """Raise CommandError if options give types of columns that the table lacks."""
-    for name in _column_option(options):
+def check_typed_columns(options: argparse.Namespace, names: list[str]) -> None:
+    """Raise CommandError if `--column` gives the type of a column that is not in `names`."""
+    for name in _parse_column_types(options):
         if name not in names:
             raise CommandError(f"--column must name a column of the table; got {name!r}, and the columns are {names}")
 
 
-def _of_formats(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that apply only to some file formats."""
+def _format_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of the options that apply only to some file formats, by option such as `--sheet`."""
     names = ("separator", "encoding", "sheet", *_LINES)
     return {"--" + name.replace("_", "-"): getattr(options, name) for name in names}
 
 
 def _check_formats(options: Mapping[str, Any], paths: str | Sequence[str]) -> None:
-    """Raise CommandError if an option does not apply to the formats of the files."""
+    """Raise CommandError if an option that is not None, by name, does not apply to the formats of the files."""
     try:
         formats = {format_of(file) for file in files_of(paths)}
     except TableFileError as error:
@@ -107,7 +104,8 @@ def _check_formats(options: Mapping[str, Any], paths: str | Sequence[str]) -> No
             raise CommandError(f"{option} applies only to {kinds}; got {' and '.join(sorted(formats))}")
 
 
-def _known_schema(options: argparse.Namespace) -> TableSchema:
+def _read_schema(options: argparse.Namespace) -> TableSchema:
+    """Return the schema in the file `--schema`, with the format and missing-value codes from other options."""
     lines = {name: getattr(options, name) for name in _LINES}
     for name, value in lines.items():
         if value is not None and value < 0:
@@ -123,15 +121,16 @@ def _known_schema(options: argparse.Namespace) -> TableSchema:
         raise CommandError(first_line(error)) from error
 
 
-def given_types(options: argparse.Namespace) -> Mapping[str, str]:
-    """Return the column types that options give."""
+def types_from_options(options: argparse.Namespace) -> Mapping[str, str]:
+    """Map column names to types: TEXT from --categorical and --text, and the types from --column."""
     as_text = [name for value in options.categorical for name in (value, *value.split(","))]
     if options.text is not None:
         as_text += [options.text, *options.text.split(",")]
-    return {**dict.fromkeys(as_text, TEXT), **_column_option(options)}
+    return {**dict.fromkeys(as_text, TEXT), **_parse_column_types(options)}
 
 
-def _column_option(options: argparse.Namespace) -> dict[str, str]:
+def _parse_column_types(options: argparse.Namespace) -> dict[str, str]:
+    """Parse the values COL:TYPE of `--column` to types by column; raise CommandError if one is invalid."""
     types = {}
     for value in options.column:
         name, _, type_ = value.rpartition(":")

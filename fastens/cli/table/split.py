@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fastens.cli.table.columns import DATE, NUMBER, TIME, TIMESTAMP, WORDS, CommandError, column_codes, kind_of
-from fastens.cli.table.target import CLASSIFICATION, required
+from fastens.cli.table.target import CLASSIFICATION, required_column
 from fastens.files.formats import example_of, python_value
 from fastens.table.training_data import shuffled_folds
 
 Codes = NDArray[np.int64]
 
 
-def add_holdout(parser: argparse.ArgumentParser) -> None:
+def add_holdout_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for rows that are held out by time or by group."""
     text = "hold out the last rows by this date or numeric column instead of random rows"
     parser.add_argument("--time-column", metavar="COL", help=text)
@@ -41,47 +41,48 @@ class Order:
     column: pa.ChunkedArray
 
     @classmethod
-    def of(cls, table: pa.Table, options: Any) -> Order | None:
+    def from_options(cls, table: pa.Table, options: Any) -> Order | None:
         """Return the order of `--time-column` or `--group`, or None if neither is given."""
         time, group = options.time_column, options.group
         if time is not None and group is not None:
             raise CommandError("--time-column and --group must not be used together")
         if time is not None:
-            return cls.by_time(required(table, time, "--time-column"), time)
-        return None if group is None else cls.by_group(required(table, group, "--group"), group)
+            return cls.by_time(required_column(table, time, "--time-column"), time)
+        return None if group is None else cls.by_group(required_column(table, group, "--group"), group)
 
     @classmethod
     def by_time(cls, column: pa.ChunkedArray, name: str) -> Order:
-        """Order rows by time; rows with equal times have equal ranks."""
+        """Return the order by a column of dates or numbers; codes are dense ranks, 0 for missing values."""
         if kind_of(column.type) not in (DATE, TIMESTAMP, TIME, NUMBER):
-            raise CommandError(f"--time-column must name a date or numeric column; {name!r} holds {_shown(column)}")
+            raise CommandError(f"--time-column must name a date or numeric column; {name!r} holds {_example(column)}")
         present = pc.fill_null(pc.invert(pc.is_null(column, nan_is_null=True)), False)
         ranks = np.zeros(len(column), dtype=np.int64)
         is_present = np.asarray(present.to_numpy())
         ranks[is_present] = np.asarray(pc.rank(column.filter(present), tiebreaker="dense").to_numpy())
-        return cls._checked(name, True, ranks, column)
+        return cls._create(name, True, ranks, column)
 
     @classmethod
     def by_group(cls, column: pa.ChunkedArray, name: str) -> Order:
-        """Number the groups; rows without a group form one group."""
+        """Return the order by a column of groups; codes are group numbers, 0 for rows without a group."""
         if pa.types.is_nested(column.type):
-            raise CommandError(f"--group must name a column without nested values; {name!r} holds {_shown(column)}")
-        return cls._checked(name, False, column_codes(column), column)
+            raise CommandError(f"--group must name a column without nested values; {name!r} holds {_example(column)}")
+        return cls._create(name, False, column_codes(column), column)
 
     @classmethod
-    def _checked(cls, name: str, is_time: bool, codes: Codes, column: pa.ChunkedArray) -> Order:
+    def _create(cls, name: str, is_time: bool, codes: Codes, column: pa.ChunkedArray) -> Order:
+        """Return the order; raise CommandError if all codes are equal."""
         if len(np.unique(codes)) < 2:
             option = "--time-column" if is_time else "--group"
             raise CommandError(
-                f"{option} must name a column with at least two values; {name!r} holds only {_shown(column)}"
+                f"{option} must name a column with at least two values; {name!r} holds only {_example(column)}"
             )
         return cls(name, is_time, codes, column)
 
     def take(self, mask: NDArray[np.bool_]) -> Order:
-        """Return the order of the marked rows."""
+        """Return the order of the rows that a mask selects."""
         return Order(self.name, self.is_time, self.codes[mask], self.column.filter(pa.array(mask)))
 
-    def held_out(self, fraction: float, random_state: int) -> NDArray[np.bool_]:
+    def mark_held_out(self, fraction: float, random_state: int) -> NDArray[np.bool_]:
         """Mark about this share of the rows, but never all: the last rows, or whole groups drawn at random.
 
         Rows with the same time or in the same group are always on the same side.
@@ -99,14 +100,14 @@ class Order:
         return is_taken[value_index]
 
     def folds(self, n_folds: int, random_state: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Return training and test rows: test rows are later than their training rows, or in other groups."""
+        """Return (training, test) row indices of folds: test rows are later than training rows, or in other groups."""
         values, value_index, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         n_parts = n_folds + self.is_time
         if len(values) < n_parts:
             what = "moments" if self.is_time else "groups"
             raise CommandError(f"--folds {n_folds} needs {n_parts} different {what}; {self.name!r} has {len(values):,}")
         if self.is_time:
-            part = _consecutive(counts, n_parts)[value_index]
+            part = _assign_periods(counts, n_parts)[value_index]
             return [(np.flatnonzero(part < k), np.flatnonzero(part == k)) for k in range(1, n_parts)]
         groups = shuffled_folds(np.arange(len(values)), n_folds, random_state, stratified=False)
         return [
@@ -114,23 +115,23 @@ class Order:
             for train, test in groups
         ]
 
-    def parts(self, most: int) -> list[tuple[str, NDArray[np.intp]]]:
-        """Return named parts of the rows: at most this number of consecutive periods or largest groups."""
+    def parts(self, max_parts: int) -> list[tuple[str, NDArray[np.intp]]]:
+        """Return (name, row indices) of at most `max_parts` consecutive periods, or of the largest groups."""
         values, codes, counts = np.unique(self.codes, return_inverse=True, return_counts=True)
         if self.is_time:
-            part = _consecutive(counts, min(most, len(values)))
+            part = _assign_periods(counts, min(max_parts, len(values)))
         else:
             part = np.argsort(np.argsort(-counts, kind="stable"), kind="stable")
         named = []
-        for k in range(min(most, int(part.max()) + 1)):
+        for k in range(min(max_parts, int(part.max()) + 1)):
             rows = np.flatnonzero(part[codes] == k)
             ends = pc.min_max(self.column.take(rows)) if self.is_time else {"min": self.column[int(rows[0])]}
             texts = list(dict.fromkeys("missing" if v.as_py() is None else str(python_value(v)) for v in ends.values()))
             named.append((" to ".join(texts), rows))
         return named
 
-    def text(self, held_out: NDArray[np.bool_]) -> str:
-        """Describe which rows are held out."""
+    def describe(self, held_out: NDArray[np.bool_]) -> str:
+        """Describe which rows the mask holds out: the number of groups, or the first time."""
         if not self.is_time:
             n_groups, n_held_out = len(np.unique(self.codes)), len(np.unique(self.codes[held_out]))
             return f"{n_held_out:,} of {n_groups:,} groups of {self.name!r}"
@@ -138,8 +139,8 @@ class Order:
         return f"from {self.name!r} {python_value(first)} on"
 
 
-def _consecutive(counts: Codes, n_parts: int) -> Codes:
-    """Assign distinct times to parts with about equal numbers of rows; there are at least as many times as parts."""
+def _assign_periods(counts: Codes, n_parts: int) -> Codes:
+    """Return the period of each distinct time, from its row count; the n_parts periods have similar row counts."""
     # A time belongs to the part that contains the middle of its rows; the clipping keeps all parts non-empty.
     middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
     indices = np.arange(len(counts))
@@ -147,7 +148,8 @@ def _consecutive(counts: Codes, n_parts: int) -> Codes:
     return np.clip(part, indices - len(counts) + n_parts, indices)
 
 
-def _shown(column: pa.ChunkedArray) -> str:
+def _example(column: pa.ChunkedArray) -> str:
+    """Return the first present value of a column as quoted text, or "nothing" if all values are missing."""
     return repr(example_of(column)) if len(column) > column.null_count else "nothing"
 
 
@@ -165,31 +167,31 @@ class HoldoutSplit:
     group: str | None = None
 
     @classmethod
-    def of(cls, y: NDArray, fraction: float, random_state: int, order: Order | None = None) -> HoldoutSplit:
-        """Return the split of a table with this target."""
+    def for_target(cls, y: NDArray, fraction: float, random_state: int, order: Order | None = None) -> HoldoutSplit:
+        """Return the split of a table with the target y, at random or by the column of `order`."""
         time, group = (None, None) if order is None else (order.name, None) if order.is_time else (None, order.name)
         return cls(fraction, random_state, _fingerprint(y), time, group)
 
-    def is_of(self, y: NDArray) -> bool:
-        """Return True if this is the target of the table that was split."""
+    def matches_target(self, y: NDArray) -> bool:
+        """Return True if y is the target of the table that was split, by its fingerprint."""
         return _fingerprint(y) == self.fingerprint
 
     def order(self, table: pa.Table) -> Order | None:
-        """Return the order by which rows of this table were held out, or None for random rows."""
+        """Return the order of this table by the split's column of time or group, or None for a random split."""
         if self.time is not None:
             return Order.by_time(table[self.time], self.time)
         return None if self.group is None else Order.by_group(table[self.group], self.group)
 
-    def held_out(self, y: NDArray, task: str, order: Order | None = None) -> NDArray[np.bool_]:
-        """Mark the held-out rows, by time, by group, or at random and stratified by class."""
+    def mark_held_out(self, y: NDArray, task: str, order: Order | None = None) -> NDArray[np.bool_]:
+        """Return the mask of held-out rows: by `order` or, if it is None, at random and stratified by class."""
         if order is not None:
-            return order.held_out(self.fraction, self.random_state)
+            return order.mark_held_out(self.fraction, self.random_state)
         strata = np.unique(y, return_inverse=True)[1] if task == CLASSIFICATION else np.zeros(len(y), dtype=int)
         return held_out_rows(strata, self.fraction, self.random_state)
 
 
 def _fingerprint(y: NDArray) -> int:
-    """Return a checksum of the target values that does not depend on the numeric type in a file."""
+    """Return a CRC-32 checksum of the target values that does not depend on the numeric type in a file."""
     return zlib.crc32("\0".join(y).encode() if y.dtype == object else (y.astype(np.float64) + 0.0).tobytes())
 
 
@@ -231,14 +233,14 @@ class ModelCard:
         return [name for name, kind in self.kinds.items() if kind == WORDS]
 
     def trained_on(self, y: NDArray, table: pa.Table) -> NDArray[np.bool_] | None:
-        """Mark the rows that the model was trained on, or return None if this is not the training table."""
+        """Return the mask of rows that the model was trained on, or None if y is not the target in training."""
         split = self.split
-        if split is None or not split.is_of(y):
+        if split is None or not split.matches_target(y):
             return None
         if any(name is not None and name not in table.column_names for name in (split.time, split.group)):
             return None
-        return ~split.held_out(y, self.task, split.order(table))
+        return ~split.mark_held_out(y, self.task, split.order(table))
 
     def to_metadata(self) -> dict[str, Any]:
-        """Return the card as plain values for `model.save(path, metadata=...)`."""
+        """Return the card as a dict of plain values for `model.save(path, metadata=...)`."""
         return {KEY: asdict(self)}

@@ -87,13 +87,13 @@ def check_output(
         if may_be_standard:
             return
         raise CommandError("an output must be a file; - means standard output only in fastens predict")
-    _check_place(path)
+    _check_writable(path)
     if not overwrite and os.path.isfile(path):
         _check_loss(path, kind, inputs)
 
 
-def _check_place(path: str) -> None:
-    """Raise CommandError if the folder does not exist, or the file or folder is not writable."""
+def _check_writable(path: str) -> None:
+    """Raise CommandError if a file cannot be written, because of its folder or missing permissions."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise CommandError(f"cannot write {path}: it is a folder")
@@ -119,13 +119,13 @@ def _check_loss(path: str, kind: str | None, inputs: Sequence[str | None]) -> No
     expected = kind or BY_SUFFIX.get(os.path.splitext(path)[1].lower(), TEXT)
     if present_kind not in (None, expected):
         raise CommandError(
-            f"will not overwrite {path}, which holds {_named(present_kind)}, with {_named(expected)}. Choose another "
-            "file, or add --overwrite."
+            f"will not overwrite {path}, which holds {_kind_text(present_kind)}, with {_kind_text(expected)}. Choose "
+            "another file, or add --overwrite."
         )
 
 
-def check_different(outputs: Mapping[str, str | None]) -> None:
-    """Raise CommandError if two outputs, given by option, are the same file."""
+def check_distinct_outputs(outputs: Mapping[str, str | None]) -> None:
+    """Raise CommandError if two paths are the same file; `outputs` maps options to paths."""
     options: dict[str, str] = {}
     for option, path in outputs.items():
         if path is not None and (other := options.setdefault(os.path.realpath(path), option)) != option:
@@ -134,7 +134,7 @@ def check_different(outputs: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def writing(path: str) -> Iterator[str]:
-    """Yield the name of a temporary file, which replaces `path` after it was written completely."""
+    """Yield the name of a temporary file, which replaces `path` at the end of the context without an error."""
     try:
         with replacing(path) as unfinished:
             yield unfinished
@@ -144,7 +144,7 @@ def writing(path: str) -> Iterator[str]:
 
 
 def _kind_of_file(path: str) -> str | None:
-    """Return the kind of a file from its first bytes, or None if it is empty."""
+    """Return the kind of a file by its first bytes, as in BEGINNINGS, MARKUP, TEXT or OTHER; None if it is empty."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     if not head:
@@ -162,7 +162,8 @@ def _kind_of_file(path: str) -> str | None:
     return OTHER if b"\0" in head and not is_utf16 else TEXT
 
 
-def _named(kind: str) -> str:
+def _kind_text(kind: str) -> str:
+    """Return the kind of a file as words for a message."""
     return "a table of text" if kind == TEXT else kind
 
 
@@ -178,7 +179,7 @@ def read_table(
     types: Mapping[str, str] | None = None,
     sheet: str | None = None,
 ) -> ReadTable:
-    """Read a table with the schema of the training table or with given types."""
+    """Read a table with a schema, with types by column name and from a sheet; raise CommandError if this fails."""
     try:
         return read(path, schema or TableSchema(), types or {}, sheet)
     except TableFileError as error:
@@ -192,7 +193,7 @@ def add_escape(parser: argparse.ArgumentParser) -> None:
 
 
 def escape_note(n_cells: int) -> str:
-    """Return a note on the number of escaped cells and on the option to disable escaping."""
+    """Return a note on the number of escaped cells, with the option that disables escaping."""
     cells = "1 cell" if n_cells == 1 else f"{n_cells:,} cells"
     return f"{cells} that a spreadsheet would execute are written with a leading '; use --no-escape-formulas to omit it"
 
@@ -206,28 +207,28 @@ def write_tables(tables: Iterable[pa.Table], path: str, *, escape: bool = True) 
     first = next(coming)
     n_escaped = 0
     is_escaped = escape and output_format(path) == CSV
-    names, n_names = _without_formulas(pa.chunked_array([pa.array(first.column_names, pa.string())]), is_escaped)
+    names, n_names = _escape_formulas(pa.chunked_array([pa.array(first.column_names, pa.string())]), is_escaped)
 
     def made(table: pa.Table) -> pa.Table:
         nonlocal n_escaped
         columns = []
         for column in table.columns:
-            escaped, n = _without_formulas(column, is_escaped)
+            escaped, n = _escape_formulas(column, is_escaped)
             columns.append(escaped)
             n_escaped += n
         return pa.table(columns, names=names.to_pylist())
 
     first = made(first)
-    with _written(path) as unfinished, _writer(path, unfinished, first.schema) as writer:
+    with _open_sink(path) as unfinished, _open_writer(path, unfinished, first.schema) as writer:
         writer.write_table(first)
         for table in coming:
             writer.write_table(made(table))
     return n_names + n_escaped
 
 
-def _without_formulas(values: pa.ChunkedArray, is_escaped: bool) -> tuple[pa.ChunkedArray, int]:
-    """Put ' before texts that a spreadsheet would run, except signed numbers; return texts and number of changes."""
-    if not is_escaped or not _is_text(values.type):
+def _escape_formulas(values: pa.ChunkedArray, is_escaped: bool) -> tuple[pa.ChunkedArray, int]:
+    """Put ' before texts that a spreadsheet would run as formulas; return the column and the number of changes."""
+    if not is_escaped or not _is_text_type(values.type):
         return values, 0
     if pa.types.is_dictionary(values.type):
         values = values.cast(pa.string())
@@ -239,15 +240,16 @@ def _without_formulas(values: pa.ChunkedArray, is_escaped: bool) -> tuple[pa.Chu
     return pc.if_else(is_formula, pc.binary_join_element_wise("'", values, ""), values), pc.sum(is_formula).as_py() or 0
 
 
-def _is_text(type_: pa.DataType) -> bool:
+def _is_text_type(type_: pa.DataType) -> bool:
+    """Return True if an Arrow type is a string or a dictionary of strings."""
     if pa.types.is_dictionary(type_):
-        return _is_text(type_.value_type)
+        return _is_text_type(type_.value_type)
     return pa.types.is_string(type_) or pa.types.is_large_string(type_)
 
 
 @contextmanager
-def _written(path: str) -> Iterator[Any]:
-    """Yield the target of writing: a temporary file that replaces `path`, or standard output."""
+def _open_sink(path: str) -> Iterator[Any]:
+    """Yield what to write to: the name of a temporary file that replaces `path`, or standard output."""
     if path != STANDARD:
         with writing(path) as unfinished:
             yield unfinished
@@ -258,7 +260,8 @@ def _written(path: str) -> Iterator[Any]:
 
 
 @contextmanager
-def _writer(path: str, sink: Any, schema: pa.Schema) -> Iterator[pa.csv.CSVWriter | pa.parquet.ParquetWriter]:
+def _open_writer(path: str, sink: Any, schema: pa.Schema) -> Iterator[pa.csv.CSVWriter | pa.parquet.ParquetWriter]:
+    """Yield an Arrow writer to `sink` in the format and compression of the suffix of `path`."""
     if output_format(path) == PARQUET:
         # Floats seldom repeat, and dictionary encoding would take most of the time.
         repeated = [field.name for field in schema if not pa.types.is_floating(field.type)]
@@ -272,7 +275,7 @@ def _writer(path: str, sink: Any, schema: pa.Schema) -> Iterator[pa.csv.CSVWrite
 
 
 def output_format(path: str) -> str:
-    """Return CSV or Parquet from the suffix of a file to write."""
+    """Return the format, CSV or PARQUET, by the suffix of a file to write; raise CommandError for other formats."""
     try:
         format_ = format_of(path)
     except TableFileError as error:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, CommandError, converted, kind_of, listed, n_distinct
+from fastens.cli.table.columns import BOOLEAN, NUMBER, TEXT, CommandError, convert_column, kind_of, listed, n_distinct
 from fastens.files.formats import example_of
 from fastens.files.numbers import NumberFormat, mixed_units, number_format, whole_numbers
 
@@ -28,7 +28,7 @@ MANY_CLASSES, FEW_ROWS = 50, 10
 
 
 def recognised_task(column: pa.ChunkedArray) -> str:
-    """Return classification for text, booleans, two numbers or few integers, and regression for other numbers."""
+    """Return CLASSIFICATION for texts, booleans, two whole numbers or few integers, and REGRESSION otherwise."""
     kind = kind_of(column.type)
     if kind in (TEXT, BOOLEAN):
         return CLASSIFICATION
@@ -44,8 +44,8 @@ def recognised_task(column: pa.ChunkedArray) -> str:
     )
 
 
-def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool = False) -> None:
-    """Raise CommandError if the target cannot be learned, or has unlikely classes and its type was not given."""
+def check_target(column: pa.ChunkedArray, name: str, task: str, is_typed: bool = False) -> None:
+    """Raise CommandError if the target cannot be learned, or has unlikely classes and not `is_typed` by an option."""
     kind = kind_of(column.type)
     if kind not in (NUMBER, TEXT, BOOLEAN):
         raise CommandError(f"the target {name!r} must hold classes or numbers; got {column.type}")
@@ -65,7 +65,7 @@ def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool =
             f"the target {name!r} has {n_classes:,} distinct numbers in {len(column):,} rows, which are too "
             f"many for classes. Use --task regression, or --column {name}:category if each number is a class"
         )
-    if task == CLASSIFICATION and kind == TEXT and (not is_given or n_classes > len(column) // 2):
+    if task == CLASSIFICATION and kind == TEXT and (not is_typed or n_classes > len(column) // 2):
         _check_classes(column, name, n_classes)
     if task == CLASSIFICATION and kind == TEXT and n_classes > len(column) // 2:
         raise CommandError(
@@ -75,7 +75,7 @@ def check_target(column: pa.ChunkedArray, name: str, task: str, is_given: bool =
 
 
 def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
-    """Raise CommandError if there are many classes that look like numbers or have few rows each."""
+    """Raise CommandError if there are many classes that look like numbers or that have few rows each."""
     option = f"--column {shlex.quote(name)}:category"
     distinct = column.cast(pa.string()).unique().drop_null()
     style, share = number_format(distinct)
@@ -98,7 +98,7 @@ def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
 
 def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> NDArray:
     """Return the target as an array: float64 for regression; strings, booleans or numbers for classification."""
-    values = converted(column, name, kind)
+    values = convert_column(column, name, kind)
     if task == REGRESSION:
         y = np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
         if n_infinite := np.count_nonzero(np.isinf(y)):
@@ -110,20 +110,20 @@ def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> N
 
 
 def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
-    """Return the sample weights from a column of non-negative numbers."""
+    """Return the sample weights (n_rows,) in a column, or None without a name; raise CommandError if invalid."""
     if name is None:
         return None
-    column = required(table, name, "--weight")
+    column = required_column(table, name, "--weight")
     if kind_of(column.type) not in (NUMBER, BOOLEAN):
         raise CommandError(f"--weight must name a column of numbers; {name!r} holds {example_of(column)!r}")
-    weights = np.asarray(converted(column, name, NUMBER).cast(pa.float64(), safe=False).to_numpy())
+    weights = np.asarray(convert_column(column, name, NUMBER).cast(pa.float64(), safe=False).to_numpy())
     if not np.all(np.isfinite(weights)) or weights.min() < 0 or weights.max() == 0:
         raise CommandError(f"the weights in {name!r} must be finite, non-negative and not all zero")
     return weights
 
 
-def required(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
-    """Return the column with this name; raise CommandError with suggestions if it does not exist."""
+def required_column(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
+    """Return the column with this name; raise CommandError for `option`, with suggestions, if it is absent."""
     if name not in table.column_names:
         close = difflib.get_close_matches(name, table.column_names)
         hint = f"Did you mean {listed(close)}?" if close else f"The columns are {listed(table.column_names)}."
@@ -141,18 +141,19 @@ class BundledTable:
 
 
 def bundled_table(task: str) -> BundledTable:
-    """Return the diabetes table for regression and the breast cancer table for all other tasks."""
+    """Return the diabetes table for regression, and the breast cancer table for all other tasks."""
     from sklearn.datasets import load_breast_cancer, load_diabetes
 
     if task == REGRESSION:
         title = "diabetes: 442 patients, disease progression after one year (bundled with scikit-learn)"
-        return BundledTable(_table(load_diabetes(scaled=False), "progression", None), "progression", title)
+        return BundledTable(_bunch_to_table(load_diabetes(scaled=False), "progression", None), "progression", title)
     title = "breast cancer: 569 tumours, malignant or benign (bundled with scikit-learn)"
     data = load_breast_cancer()
-    return BundledTable(_table(data, "diagnosis", data.target_names), "diagnosis", title)
+    return BundledTable(_bunch_to_table(data, "diagnosis", data.target_names), "diagnosis", title)
 
 
-def _table(data: Bunch, target: str, class_names: NDArray | None) -> pa.Table:
+def _bunch_to_table(data: Bunch, target: str, class_names: NDArray | None) -> pa.Table:
+    """Return a scikit-learn data set as a table, with its target as the last column, by class names if given."""
     columns = {name: data.data[:, i] for i, name in enumerate(data.feature_names)}
     values = data.target if class_names is None else [str(class_names[label]) for label in data.target]
     return pa.table({**columns, target: values})

@@ -22,12 +22,12 @@ from fastens.cli.table.columns import (
     CommandError,
     column_kinds,
     counted_rows,
-    described,
-    features,
+    describe_kind,
     items_kind,
     kind_of,
     listed,
-    missing_cells,
+    make_features,
+    missing_cells_text,
     n_distinct,
 )
 from fastens.cli.table.notes import (
@@ -37,22 +37,22 @@ from fastens.cli.table.notes import (
     NAMED,
     NAMES,
     column_notes,
-    identifier,
     identifier_notes,
+    identifier_reason,
     is_unrelated,
     range_text,
     text_notes,
 )
 from fastens.cli.table.parts import FileRows, open_parts
-from fastens.cli.table.reading import add_reading_options, given_schema, given_types, read_with_options
-from fastens.cli.table.split import HoldoutSplit, ModelCard, Order, add_holdout
+from fastens.cli.table.reading import add_reading_options, read_with_options, schema_from_options, types_from_options
+from fastens.cli.table.split import HoldoutSplit, ModelCard, Order, add_holdout_options
 from fastens.cli.table.target import (
     CLASSIFICATION,
     REGRESSION,
     bundled_table,
     check_target,
     recognised_task,
-    required,
+    required_column,
     target_values,
     weight_values,
 )
@@ -83,7 +83,7 @@ class LabelledRows:
         return self.X.columns if isinstance(self.X, Batches) else self.X.column_names
 
     def take(self, rows: NDArray[np.bool_ | np.intp]) -> LabelledRows:
-        """Return some rows, by a mask or by index."""
+        """Return the rows that a mask or row indices select."""
         weight = None if self.weight is None else self.weight[rows]
         if isinstance(self.X, Batches):
             X = self.X[rows]
@@ -143,33 +143,35 @@ class Task:
         return self.card.task == CLASSIFICATION
 
     def without_texts(self) -> Task:
-        """Return the task without the columns of texts, for a table in memory."""
+        """Return the task without the features of kind WORDS, for a table in memory."""
         return replace(self, rows=replace(self.rows, X=self.rows.X.drop_columns(self.card.texts)))
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return facts about rows, columns, missing cells and target as pairs of name and text."""
+        """Return facts about table, rows, columns, missing cells and target as (name, text) pairs to print."""
         n_rows, n_test = len(self.held_out), int(self.held_out.sum())
-        how = "" if self.order is None else f", {self.order.text(self.held_out)}"
+        how = "" if self.order is None else f", {self.order.describe(self.held_out)}"
         split = f" ({n_rows - n_test:,} for training, {n_test:,} held out{how})" if n_test else ""
-        kinds = [described(kind) for kind in self.card.kinds.values()]
+        kinds = [describe_kind(kind) for kind in self.card.kinds.values()]
         counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in dict.fromkeys(kinds))
         return [
             ("table", self.title),
             ("rows", f"{n_rows:,}{split}"),
             ("columns", f"{len(kinds)} ({counts})"),
-            *self._missing_facts(),
-            ("target", f"{self.card.target}: {self._target_facts()}"),
+            *self._missing_cells_fact(),
+            ("target", f"{self.card.target}: {self._describe_target()}"),
         ]
 
-    def _missing_facts(self) -> list[tuple[str, str]]:
+    def _missing_cells_fact(self) -> list[tuple[str, str]]:
+        """Return the fact on missing cells as a list of one pair, or an empty list for a table in batches."""
         if isinstance(self.rows.X, Batches):
             return []  # counting would need another pass over the data
         X = self.rows.X
         names = [_first_feature(name, kind) for name, kind in self.card.kinds.items()]
         counts = [pc.sum(pc.is_null(X[name], nan_is_null=True)).as_py() for name in names]
-        return [("missing", missing_cells(counts))]
+        return [("missing", missing_cells_text(counts))]
 
-    def _target_facts(self) -> str:
+    def _describe_target(self) -> str:
+        """Return the task with the range and mean of the target, or with the shares of the largest classes."""
         y = self.rows.y
         if not self.is_classification:
             return f"regression, {range_text(y.min(), y.max(), 'mean', y.mean())}"
@@ -181,7 +183,7 @@ class Task:
 
 
 def _first_feature(name: str, kind: str) -> str:
-    """Return the first feature that is made from a column."""
+    """Return the name of the first feature that is made from a column of this kind."""
     if kind.startswith(ITEMS):
         return f"{name}: {kind[len(ITEMS) + 1 :].split(kind[len(ITEMS)], maxsplit=1)[0]}"
     return name
@@ -216,27 +218,27 @@ def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = F
     text = "skip rows without a target (default), or stop with an error"
     add("--missing-target", choices=(DROP, ERROR), default=DROP, help=text)
     parser.set_defaults(text=None, reads_words=False)
-    add_holdout(parser)
+    add_holdout_options(parser)
     add("--random-state", type=int, default=0, metavar="SEED", help="random seed (default: 0)")
     add_reading_options(parser)
 
 
 def add_test_fraction(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the share of rows to hold out."""
+    """Add the option --test-fraction, the share of rows to hold out."""
     text = "fraction of rows to hold out (default: 0.2)"
     parser.add_argument("--test-fraction", type=float, default=0.2, metavar="SHARE", help=text)
 
 
 def read_task(options: argparse.Namespace) -> Task:
-    """Read the table and determine its features, target and weights."""
+    """Read the table of `options` into memory, and return it as a task with features, target and held-out rows."""
     check_task_options(options)
-    source, target, title = _read(options)
-    targets = targets_of(source.table, target, options)
+    source, target, title = _read_source(options)
+    targets = label_table(source.table, target, options)
     kinds, notes = usable_kinds(targets.table, targets, source.schema, options)
-    X = features(targets.table, kinds)
+    X = make_features(targets.table, kinds)
     targets = replace(targets, notes=[*targets.notes, *source.notes, *notes])
     columns = targets.table.select([*kinds, target])
-    return task_of(targets, Features(title, X, kinds, columns, source.schema), options)
+    return make_task(targets, Features(title, X, kinds, columns, source.schema), options)
 
 
 def check_task_options(options: argparse.Namespace) -> None:
@@ -247,23 +249,23 @@ def check_task_options(options: argparse.Namespace) -> None:
         raise CommandError(f"--random-state must be at least 0 and less than 2**32; got {options.random_state}")
 
 
-def targets_of(table: pa.Table, target: str, options: argparse.Namespace) -> LabelledTable:
-    """Return the rows that have a target and a positive weight, with both."""
-    column = required(table, target, "--target")
-    table, notes = without_missing_targets(table, target, options.missing_target)
+def label_table(table: pa.Table, target: str, options: argparse.Namespace) -> LabelledTable:
+    """Return the rows of a table that have a target and a positive weight, with their targets and weights."""
+    column = required_column(table, target, "--target")
+    table, notes = drop_missing_targets(table, target, options.missing_target)
     notes += word_notes(column, target, options)
-    table, weight = of_some_weight(table, options.weight)
+    table, weight = drop_zero_weights(table, options.weight)
     column = table[target]
     task = recognised_task(column) if options.task == "auto" else options.task
-    check_target(column, target, task, target in given_types(options))
+    check_target(column, target, task, target in types_from_options(options))
     if target in (options.time_column, options.group):
         raise CommandError(f"--time-column and --group must not name the target, {target!r}")
     y = target_values(column, target, kind_of(column.type), task)
-    return LabelledTable(table, target, task, y, weight, notes, Order.of(table, options))
+    return LabelledTable(table, target, task, y, weight, notes, Order.from_options(table, options))
 
 
-def of_some_weight(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray | None]:
-    """Return the rows with positive weights and these weights, or all rows if there is no weight column."""
+def drop_zero_weights(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray | None]:
+    """Return the rows with positive weights in column `name`, and these weights; without a name, all rows and None."""
     weight = weight_values(table, name)
     return (table, None) if weight is None else (table.filter(pa.array(weight > 0)), weight[weight > 0])
 
@@ -271,28 +273,28 @@ def of_some_weight(table: pa.Table, name: str | None) -> tuple[pa.Table, NDArray
 def usable_kinds(
     table: pa.Table, targets: LabelledTable, schema: TableSchema, options: argparse.Namespace
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the kinds of the columns that can be learned from, and notes on these and other columns."""
-    candidates, all_kinds = _columns(table, targets.name, schema, options)
-    kinds, notes = _without_identifiers(candidates, all_kinds, targets.y, targets.task, given_types(options))
+    """Return the kinds, by name, of the columns to learn from, and notes on them and on ignored columns."""
+    candidates, all_kinds = _candidate_columns(table, targets.name, schema, options)
+    kinds, notes = _drop_identifiers(candidates, all_kinds, targets.y, targets.task, types_from_options(options))
     if not kinds:
         raise CommandError("; ".join(["no columns are left for training", *text_notes(schema, all_kinds)]))
     of_target = _task_notes(table[targets.name], targets.name, options.task, targets.task)
     return kinds, [*of_target, *column_notes(all_kinds, schema), *notes]
 
 
-def task_of(targets: LabelledTable, made: Features, options: argparse.Namespace) -> Task:
-    """Return the task for features, with the held-out rows and the model card."""
-    split = HoldoutSplit.of(targets.y, options.test_fraction, options.random_state, targets.order)
+def make_task(targets: LabelledTable, made: Features, options: argparse.Namespace) -> Task:
+    """Return the task for labelled rows and their features, with the held-out rows and the model card."""
+    split = HoldoutSplit.for_target(targets.y, options.test_fraction, options.random_state, targets.order)
     kind = kind_of(targets.table[targets.name].type)
-    schema = _schema_of(made.schema, [*made.kinds, targets.name])
+    schema = _schema_dict(made.schema, [*made.kinds, targets.name])
     card = ModelCard(targets.name, kind, targets.task, made.kinds, None, split, schema)
-    held_out = _held_out(targets, split)
+    held_out = _mark_held_out(targets, split)
     rows = LabelledRows(made.X, targets.y, targets.weight)
     return Task(made.title, rows, held_out, card, targets.notes, made.columns, targets.order)
 
 
-def add_text(parser: argparse.ArgumentParser) -> None:
-    """Add the option for a column of free text."""
+def add_text_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option --text for columns of free text."""
     text = (
         "learn from the words of this column: only from them with --model text, which is the default with --text, and "
         "next to the other columns with --model boosting and other families of trees, which take several columns, "
@@ -301,12 +303,12 @@ def add_text(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", metavar="COL", help=text)
 
 
-def _without_identifiers(
+def _drop_identifiers(
     table: pa.Table, all_kinds: dict[str, str], y: NDArray, task: str, typed: Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the kinds of columns without identifiers, and notes; columns with a given type are always kept."""
+    """Return the kinds without UNUSABLE columns and identifiers, except those in `typed`, and notes on them."""
     kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
-    reasons = {name: identifier(table[name], kind, name) for name, kind in kinds.items() if name not in typed}
+    reasons = {name: identifier_reason(table[name], kind, name) for name, kind in kinds.items() if name not in typed}
     left_out = {
         name: reason
         for name, reason in reasons.items()
@@ -316,10 +318,10 @@ def _without_identifiers(
     return {name: kind for name, kind in kinds.items() if name not in left_out}, identifier_notes(left_out, others)
 
 
-def _columns(
+def _candidate_columns(
     table: pa.Table, target: str, schema: TableSchema, options: argparse.Namespace
 ) -> tuple[pa.Table, dict[str, str]]:
-    """Return the columns to learn from and their kinds."""
+    """Return the columns not excluded by options, and their kinds, including WORDS for texts and UNUSABLE."""
     dropped = {target, options.weight, options.group, *named_columns(options.drop, table, "--drop")}
     words = [] if options.text is None else named_columns([options.text], table, "--text")
     for name in words:
@@ -331,7 +333,7 @@ def _columns(
         return table.select(words), {words[0]: WORDS}
     candidates = table.select([name for name in table.column_names if name not in dropped])
     kinds = column_kinds(candidates, named_columns(options.categorical, table, "--categorical"))
-    as_given = given_types(options)
+    as_given = types_from_options(options)
     texts = [name for name, kind in kinds.items() if kind == TEXT and name not in as_given]
     kinds |= {name: kind for name in texts if (kind := items_kind(candidates[name])) is not None}
     if options.reads_words:
@@ -339,8 +341,8 @@ def _columns(
     return candidates, kinds | dict.fromkeys(words, WORDS)
 
 
-def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
-    """Read the table; return it with its target and title."""
+def _read_source(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
+    """Return the table of `options`, or an example table, with the name of its target and a title."""
     if options.table is None:
         bundled = bundled_table(options.task)
         return ReadTable(bundled.table, TableSchema(), []), options.target or bundled.target, bundled.title
@@ -351,9 +353,9 @@ def _read(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
     return source, options.target, title
 
 
-def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
-    """Return the rows that have a target, and a note on the number of rows without one."""
-    column = required(table, target, "--target")
+def drop_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
+    """Return the rows that have a target, and a note on the others; raise CommandError if `option` is ERROR."""
+    column = required_column(table, target, "--target")
     is_missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     n_missing = pc.sum(is_missing).as_py() or 0
     if n_missing == 0:
@@ -367,10 +369,10 @@ def without_missing_targets(table: pa.Table, target: str, option: str) -> tuple[
 
 
 def word_notes(column: pa.ChunkedArray, target: str, options: argparse.Namespace) -> list[str]:
-    """Return a note on words of a target of classes that are read as missing, such as None, as they may be classes."""
+    """Return a note on class labels such as None that were read as missing, with the option that keeps them."""
     if not column.null_count or kind_of(column.type) != TEXT or options.table is None:
         return []
-    schema, types = given_schema(options)
+    schema, types = schema_from_options(options)
     schema = replace(schema, columns={**schema.columns, **types, target: Column.given(TEXT)})
     paths = [options.table] if isinstance(options.table, str) else options.table
     written = pa.concat_tables(open_parts(paths, schema, sheet=options.sheet).read([target]))[target]
@@ -384,19 +386,19 @@ def word_notes(column: pa.ChunkedArray, target: str, options: argparse.Namespace
 
 
 def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
-    """Return the columns that an option names; names of columns may contain commas."""
+    """Return the column names in the values of an option, which separate names by commas; each column must exist."""
     names = []
     for value in values:
         names += [value] if value in table.column_names else value.split(",")
     for name in names:
-        required(table, name, option)
+        required_column(table, name, option)
     return names
 
 
-def _held_out(targets: LabelledTable, split: HoldoutSplit) -> NDArray[np.bool_]:
-    """Mark the rows to hold out."""
+def _mark_held_out(targets: LabelledTable, split: HoldoutSplit) -> NDArray[np.bool_]:
+    """Return the mask of rows to hold out; raise CommandError if too few rows or classes remain."""
     y = targets.y
-    held_out = split.held_out(y, targets.task, targets.order)
+    held_out = split.mark_held_out(y, targets.task, targets.order)
     if targets.task == CLASSIFICATION and targets.order is not None and np.all(y[~held_out] == y[~held_out][:1]):
         raise CommandError(
             f"the training rows have a single class, because rows are held out by {targets.order.name!r}"
@@ -409,7 +411,7 @@ def _held_out(targets: LabelledTable, split: HoldoutSplit) -> NDArray[np.bool_]:
 
 
 def _task_notes(column: pa.ChunkedArray, target: str, option: str, task: str) -> list[str]:
-    """Return a note on the recognised task if the other task was possible."""
+    """Return a note on the recognised task if the target has so few distinct integers that both tasks fit."""
     n_values = n_distinct(column)
     if option != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
         return []
@@ -417,7 +419,7 @@ def _task_notes(column: pa.ChunkedArray, target: str, option: str, task: str) ->
     return [(f"{target!r} has {n_values} distinct integers and is treated as {task}. For {other}, use --task {other}")]
 
 
-def _schema_of(schema: TableSchema, names: list[str]) -> dict[str, Any]:
-    """Return the schema of the columns that a model uses."""
+def _schema_dict(schema: TableSchema, names: list[str]) -> dict[str, Any]:
+    """Return the schema of these columns as a dict of plain values."""
     columns = {name: column for name, column in schema.columns.items() if name in names}
     return replace(schema, columns=columns).to_dict()

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from fastens.cli.report.progress import training_progress
-from fastens.cli.report.report import Entry, Report, one_line, shown, with_error
+from fastens.cli.report.report import Entry, Report, one_line, score_text, with_error
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from fastens.cli.report.report import Entry, Report, one_line, shown, with_error
     ],
 )
 def test_scores_have_the_digits_they_are_worth(name, value, text):
-    assert shown(name, value) == text
+    assert score_text(name, value) == text
 
 
 def test_names_are_not_markup(capsys):

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from fastens.cli.table.columns import CommandError, column_kinds, converted, features, kind_of
+from fastens.cli.table.columns import CommandError, column_kinds, convert_column, kind_of, make_features
 from fastens.cli.table.notes import column_notes
 from fastens.files import TableSchema
 
@@ -49,7 +49,7 @@ def test_features():
             "time": [datetime.time(1, 0, 30), None],
         }
     )
-    made = features(table, column_kinds(table, ["zip"])).to_pylist()
+    made = make_features(table, column_kinds(table, ["zip"])).to_pylist()
     assert made[0] == {
         "half": 1.5,
         "cents": 1.25,
@@ -65,7 +65,7 @@ def test_features():
 
 @pytest.mark.parametrize("kind", ["number", "text", "boolean", "date", "timestamp", "time"])
 def test_a_column_without_values_takes_any_kind(kind):
-    made = features(pa.table({"a": pa.nulls(2)}), {"a": kind})
+    made = make_features(pa.table({"a": pa.nulls(2)}), {"a": kind})
     assert all(column.null_count == 2 for column in made.columns)
 
 
@@ -74,13 +74,13 @@ def test_a_column_without_values_takes_any_kind(kind):
     [(["1", "2"], "text", ["1", "2"]), ([1, 2], "text", ["1", "2"]), ([True, False], "number", [1, 0])],
 )
 def test_conversions(values, kind, made):
-    assert converted(pa.chunked_array([values]), "a", kind).to_pylist() == made
+    assert convert_column(pa.chunked_array([values]), "a", kind).to_pylist() == made
 
 
 @pytest.mark.parametrize(("values", "kind"), [(["x"], "number"), ([1], "boolean"), (["x"], "date"), ([MOMENT], "text")])
 def test_other_kinds_are_refused(values, kind):
     with pytest.raises(CommandError, match=r"column 'a' must hold .*, as in training; got"):
-        converted(pa.chunked_array([values]), "a", kind)
+        convert_column(pa.chunked_array([values]), "a", kind)
 
 
 def notes_about(values: list) -> list[str]:

@@ -11,7 +11,7 @@ from fastens.cli.table.notes import (
     INDEX,
     NAMED,
     NAMES,
-    identifier,
+    identifier_reason,
     is_group,
     is_unrelated,
 )
@@ -22,7 +22,7 @@ DRAWN_NUMBERS = RNG.choice(10**6, 400, replace=False)
 
 def found(values, name="a"):
     table = pa.table({name: values})
-    return identifier(table[name], column_kinds(table, [])[name], name)
+    return identifier_reason(table[name], column_kinds(table, [])[name], name)
 
 
 @pytest.mark.parametrize(

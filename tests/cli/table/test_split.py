@@ -31,15 +31,15 @@ def test_nothing_held_out():
     ("y", "task"), [(np.array(["a", "b"] * 20, dtype=object), CLASSIFICATION), (np.linspace(0, 1, 40), REGRESSION)]
 )
 def test_a_table_is_known_by_its_target(y, task):
-    split = HoldoutSplit.of(y, 0.25, 3)
-    assert split.is_of(y.copy())
-    assert not split.is_of(y[::-1])
-    assert split.held_out(y, task).sum() == 10
-    assert np.array_equal(split.held_out(y, task), HoldoutSplit(0.25, 3, 0).held_out(y, task))
+    split = HoldoutSplit.for_target(y, 0.25, 3)
+    assert split.matches_target(y.copy())
+    assert not split.matches_target(y[::-1])
+    assert split.mark_held_out(y, task).sum() == 10
+    assert np.array_equal(split.mark_held_out(y, task), HoldoutSplit(0.25, 3, 0).mark_held_out(y, task))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint16, np.float32, np.float64, bool])
 def test_a_table_is_known_in_files_that_store_its_target_by_other_types(dtype):
     y = np.array([0, 1, 1, 0, 1] * 8)
-    assert HoldoutSplit.of(y, 0.25, 3).is_of(y.astype(dtype))
-    assert not HoldoutSplit.of(y, 0.25, 3).is_of(y[::-1].astype(dtype))
+    assert HoldoutSplit.for_target(y, 0.25, 3).matches_target(y.astype(dtype))
+    assert not HoldoutSplit.for_target(y, 0.25, 3).matches_target(y[::-1].astype(dtype))
