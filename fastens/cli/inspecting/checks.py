@@ -112,7 +112,8 @@ class Scorer:
 
     def score_numbers(self, values: Array) -> float:
         """Return the better score of many and few bins of numbers, because many bins may fit noise."""
-        return float(np.fmax(*(self.score_codes(bin_by_quantiles(values, n)) for n in (self.n_bins, FEW_BINS))))
+        many, few = (self.score_codes(bin_by_quantiles(values, n)) for n in (self.n_bins, FEW_BINS))
+        return float(np.fmax(many, few))
 
     def score_codes(self, codes: Codes) -> float:
         """Return the score of bin codes (n_rows,), averaged over the folds, or NaN."""
