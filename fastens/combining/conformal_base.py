@@ -347,7 +347,7 @@ class BaseConformal(BaseOneEstimator):
         return updated
 
     def _check_can_update(self) -> None:
-        """Raise ValueError unless one set of held-out rows, in the order of the table, calibrates the model."""
+        """Raise ValueError if folds, likelihood ratios or a forest's out-of-bag errors make updates impossible."""
         if any(len(held_out_folds) > 1 for held_out_folds in self._parts):
             raise ValueError(
                 f"cv must hold out a single set of rows to update the model; got several folds from {self.cv!r}. Use "
@@ -368,7 +368,7 @@ class BaseConformal(BaseOneEstimator):
         raise NotImplementedError
 
     def _scored_columns(self, new: HeldOut, coverage: float) -> tuple[int, int] | None:
-        """Return the indices of the two quantile columns nearest to the ends for `coverage`; None for classifiers."""
+        """Return the indices of the quantile columns nearest to the ends of the interval; None for classifiers."""
         if is_classifier(self):
             return None
         levels = LEVELS if self._error_forest is not None else levels_of(self._member.models[0])

@@ -222,7 +222,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return joined_labels(parts) if parts else None
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Any:
-        """Return the weights unchanged in `partial_fit`; in `fit`, in the units that `weight_type` determines."""
+        """Return weights unchanged in `partial_fit`, else scaled by `weight_type`; in `fit`, `is_fit` is True."""
         # The mean weight of a stream is unknown, so `partial_fit` uses weights unchanged, even in its first batch.
         return weight if hasattr(self, "_declared_classes") else super()._weights_to_count(weight, is_fit=is_fit)
 

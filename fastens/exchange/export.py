@@ -442,7 +442,7 @@ def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
 
 
 def _codes_of_categories(model: Any, trees: TreeEnsemble, columns: list[ModelColumn]) -> NDArray[np.int64]:
-    """Return bin codes (one row per feature of the trees) of each category, then of missing and unseen values."""
+    """Return the bin codes of categories, (n_features, most categories + 2), then of missing and unseen values."""
     encoder = model._encoder
     sizes = [len(column.categories or ()) for column in columns]
     rows = np.full((max(sizes, default=0) + 2, len(sizes)), np.nan)

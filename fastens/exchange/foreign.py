@@ -57,7 +57,7 @@ class ForeignEncoder(InputEncoder):
 
     @property
     def changes_numbers(self) -> bool:
-        """True if numeric tables need to be transformed."""
+        """True if some numbers must be replaced, for example because the other library treats them as missing."""
         has_rules = self.missing_number is not None or self.absent_is_missing
         return has_rules or ZERO_IS_MISSING in self.conventions.values() or super().changes_numbers
 
@@ -180,7 +180,7 @@ def category_text(value: Any) -> str:
 
 
 def city_hash(content: bytes) -> int:
-    """Return the 64-bit hash of some bytes."""
+    """Return the 64-bit hash of some bytes by CityHash64, by which CatBoost stores categories."""
     n = len(content)
     if n <= 16:
         return _up_to_16(content, n)
@@ -214,7 +214,7 @@ def _join(low: int, high: int) -> int:
 
 
 def _up_to_16(s: bytes, n: int) -> int:
-    """Return the hash of n <= 16 bytes."""
+    """Return the CityHash64 of the n <= 16 bytes `s`."""
     if n > 8:
         a, b = _word(s, 0), _word(s, n - 8)
         return _join(a, _rotate(b + n, n)) ^ b
@@ -227,14 +227,14 @@ def _up_to_16(s: bytes, n: int) -> int:
 
 
 def _up_to_32(s: bytes, n: int) -> int:
-    """Return the hash of 17 to 32 bytes."""
+    """Return the CityHash64 of the n bytes `s`, where n is 17 to 32."""
     a, b, c, d = _word(s, 0) * _K1, _word(s, 8), _word(s, n - 8) * _K2, _word(s, n - 16) * _K0
     low = _rotate(a - b, 43) + _rotate(c, 30) + d
     return _join(low & _MASK, (a + _rotate(b ^ _K3, 20) - c + n) & _MASK)
 
 
 def _up_to_64(s: bytes, n: int) -> int:
-    """Return the hash of 33 to 64 bytes."""
+    """Return the CityHash64 of the n bytes `s`, where n is 33 to 64."""
     first = _half_sums(_word(s, 0) + (n + _word(s, n - 16)) * _K0, (_word(s, 8), _word(s, 16)), _word(s, 24))
     last = _half_sums(_word(s, 16) + _word(s, n - 32), (_word(s, n - 24), _word(s, n - 16)), _word(s, n - 8))
     mixed = _mix((first[0] + last[1]) * _K2 + (last[0] + first[1]) * _K0)
@@ -262,7 +262,7 @@ def _weak_hash(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
 
 
 def _longer(s: bytes, n: int) -> int:
-    """Return the hash of more than 64 bytes."""
+    """Return the CityHash64 of the n bytes `s`, where n is more than 64."""
     x, y, z = _word(s, 0), _word(s, n - 16) ^ _K1, _word(s, n - 56) ^ _K0
     v, w = _weak_hash(s, n - 64, n, y), _weak_hash(s, n - 32, n * _K1, _K0)
     z += _mix(v[1]) * _K1

@@ -223,7 +223,7 @@ def _scaled_trees(trees: TreeEnsemble, share: float) -> list[Tree]:
 
 
 def _all_trees(ensembles: list[TreeEnsemble]) -> TreeEnsemble:
-    """Return one ensemble with the trees of all ensembles, one ensemble after another."""
+    """Return an ensemble with the trees of all ensembles in order, and the baseline and bins of the first one."""
     first = ensembles[0]
     trees = [tree for each in ensembles for tree in each.separate_trees()]
     outputs = np.concatenate([each.tree_output for each in ensembles])

@@ -70,22 +70,22 @@ class Message:
         return [value for _, value in self._fields.get(number, []) if isinstance(value, bytes)]
 
     def messages(self, number: int) -> list[Message]:
-        """Return all messages of a field."""
+        """Return all nested messages in the field `number`."""
         return [Message(content) for content in self.bytes(number)]
 
     def texts(self, number: int) -> list[str]:
-        """Return all strings of a field."""
+        """Return all strings in the field `number`; raise ModelFileError unless they are UTF-8."""
         try:
             return [content.decode("utf-8") for content in self.bytes(number)]
         except UnicodeDecodeError as error:
             raise refuse("a string must be UTF-8; the file is damaged") from error
 
     def text(self, number: int) -> str:
-        """Return the last string of a field, or "" if the field is absent."""
+        """Return the last string in the field `number`, or "" if the field is absent."""
         return (self.texts(number) or [""])[-1]
 
     def integers(self, number: int) -> NDArray[np.int64]:
-        """Return all integers of a field, packed or not."""
+        """Return all integers in the field `number`, packed or not; raise ModelFileError if they are damaged."""
         integers: list[int] = []
         for _, value in self._fields.get(number, []):
             if isinstance(value, bytes):
@@ -103,7 +103,7 @@ class Message:
         return int(integers[-1]) if len(integers) else default
 
     def floats(self, number: int, dtype: str = "<f4") -> NDArray[np.floating]:
-        """Return all floats of a field, packed or not."""
+        """Return all floats of type `dtype` in the field `number`, packed or not; raise ModelFileError if damaged."""
         content = b"".join(self.bytes(number))
         size = np.dtype(dtype).itemsize
         if len(content) % size:
@@ -112,7 +112,7 @@ class Message:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """Read a variable-length integer of a protocol buffer at index `at`; return it and the index after it."""
+    """Return the variable-length integer at index `at`, and the index after it; raise ModelFileError if damaged."""
     value = 0
     for shift in range(_MAX_BYTES):
         if at >= len(content):
@@ -177,11 +177,11 @@ class Node:
         return value
 
     def array(self, name: str, dtype: Any, size: int | None = None) -> NDArray[Any]:
-        """Return the numbers of an attribute, or of the tensor that replaces it; empty if both are absent."""
+        """Return `size` numbers (any if None) of an attribute or the tensor that replaces it; empty if absent."""
         return array_of(self.get(f"{name}_as_tensor", self.get(name, [])), name, dtype, size)
 
     def integers(self, name: str, size: int | None = None) -> Ints:
-        """Return an attribute of integers."""
+        """Return the integers of attribute `name`; raise ModelFileError unless there are `size`, any if None."""
         return self.array(name, np.int64, size)
 
     def labels(self, texts: str, integers: str) -> Any:
@@ -232,7 +232,7 @@ class ModelGraph:
             self.n_features = next(iter(self._inputs.values()))[1]
 
     def constants_among(self, names: Sequence[str]) -> list[Any]:
-        """Return the values of those `names` of operator inputs that are constants, in order."""
+        """Return the values of the operator inputs `names` that are constants, in the order of `names`."""
         return [self.constants[name] for name in names if name in self.constants]
 
     def input_of(self, trees: Node) -> tuple[list[str] | None, bool]:
@@ -451,7 +451,7 @@ def _sets(graph: ModelGraph, node: Node, note: dict[str, Any], sizes: dict[int, 
 
 
 def _combination_of_trees(node: Node, sizes: tuple[int, int, int], base: Floats, link: str, classes: Any) -> _Outputs:
-    """Return how a tree operator's sums become predictions.
+    """Return how the sums of the tree operator `node` become predictions.
 
     `sizes` are the numbers of outputs, of trees, and of trees by which the sums are divided afterwards, 0 if they are
     not; `base` is added to the sums. Raises ModelFileError for aggregates other than sums and averages.
@@ -510,7 +510,7 @@ def _link_and_labels(graph: ModelGraph, node: Node) -> tuple[str, NDArray[np.flo
 
 
 def _divisor(graph: ModelGraph, node: Node) -> float:
-    """Return the constant that an operator divides by, or 0 if it is not such a division."""
+    """Return the constant scalar by which an operator divides; 0 if it is not such a division."""
     constants = graph.constants_among(node.inputs[1:])
     if node.operator != "Div" or len(constants) != 1 or np.size(constants[0]) != 1:
         return 0.0
@@ -524,7 +524,7 @@ def _multiplies_by_one(graph: ModelGraph, node: Node) -> bool:
 
 
 def _labels_among(graph: ModelGraph, node: Node) -> Any:
-    """Return the labels that an operator maps class indices to, or None."""
+    """Return the labels to which an operator maps class indices; None if it is not such an operator."""
     if node.operator == "LabelEncoder":
         return node.labels("values_strings", "values_int64s")
     if node.operator in ("ArrayFeatureExtractor", "Gather") and node.inputs[0] in graph.constants:
@@ -638,7 +638,7 @@ class _Tests:
     n_outputs: int
 
     def trees(self, columns: ModelColumns, *, is_float: bool) -> FlatTrees:
-        """Return the trees, with thresholds for inputs in single or double precision."""
+        """Return the trees, with thresholds for inputs in single precision if `is_float`, otherwise in double."""
         if not len(self.roots):
             raise refuse("the model has no trees")
         mode, split, branches = self.mode, self.split, self.branches

@@ -298,8 +298,8 @@ def _trees(
 ) -> tuple[list[Any], NDArray[np.int64]]:
     """Return the trees of the rounds to read, and the index of the output that each tree adds to.
 
-    With `up_to_best`, rounds after the best iteration are left out; None is True for models of estimators. Raises
-    ModelFileError if the number of trees is wrong.
+    With `up_to_best`, rounds after the best iteration are left out. If it is None, they are left out for models that
+    scikit-learn estimators saved. Raises ModelFileError if the number of trees is wrong.
     """
     trees = part(model, "trees", list)
     settings = part(model, "gbtree_model_param", dict)
