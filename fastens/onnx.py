@@ -55,18 +55,18 @@ def register() -> None:
         if not hasattr(kind, "export") or issubclass(kind, TransformerMixin):
             continue
         options = _CLASS_OPTIONS if issubclass(kind, ClassifierMixin) else None
-        if _decides(kind):
+        if _has_decision_function(kind):
             options = _CLASS_OPTIONS | _DECISIONS
         update_registered_converter(kind, f"Fastens{name}", _set_types, _convert, options=options)
 
 
-def _decides(model_class: type) -> bool:
-    """Return True if a class has a `decision_function`, which calibration requests through the "raw_scores" option."""
+def _has_decision_function(model_class: type) -> bool:
+    """Return True if a class has a `decision_function`, which calibration requests by the option "raw_scores"."""
     return issubclass(model_class, fastens.GradientBoostingClassifier | fastens.AdaBoostClassifier)
 
 
 def _set_types(operator: Any) -> None:
-    """Set the types and shapes of the outputs of an estimator."""
+    """Set the types and shapes of the outputs of `operator`, skl2onnx's node for an estimator."""
     from skl2onnx.common import data_types
 
     model, scope = operator.raw_operator, operator.scope_inst
@@ -93,7 +93,10 @@ def _with_trees(model: Any) -> Any:
 
 
 def _labels(model: Any, scope: Any) -> Any:
-    """Return the labels of a classifier with a type that ONNX supports."""
+    """Return a classifier's labels in a type that ONNX supports, or 0, 1, ... with the option "nocl".
+
+    Raises ValueError for several targets.
+    """
     labels = model.classes_
     if isinstance(labels, list):
         raise ValueError("skl2onnx does not support several classification targets. Use model.export(format='onnx').")
@@ -103,7 +106,7 @@ def _labels(model: Any, scope: Any) -> Any:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Add the nodes of an estimator to the container."""
+    """Add the nodes of an estimator to the container of skl2onnx; raise ValueError if its opset is too old."""
     from skl2onnx.common.data_types import StringTensorType, guess_proto_type
 
     model = operator.raw_operator
@@ -120,7 +123,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         add_target(graph, target, raw, view.n_outputs, "")
     results = list(graph.results.values())
     # Stacking on `decision_function` sets the option of its members in the container.
-    if _decides(type(model)) and container.get_options(model, {"raw_scores": False})["raw_scores"]:
+    if _has_decision_function(type(model)) and container.get_options(model, {"raw_scores": False})["raw_scores"]:
         results[1] = _decision(graph, model, view, raw)
     _copy(graph, container)
     for result, output in zip(results, operator.outputs, strict=True):
@@ -130,15 +133,19 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _decision(graph: GraphBuilder, model: Any, view: ModelView, raw: str) -> str:
-    """Return the `decision_function`; binary models get two columns, the first negated, as skl2onnx expects."""
+    """Return the name of the `decision_function`, computed from the raw predictions named `raw`.
+
+    Binary models get two columns, the first negated, as skl2onnx expects.
+    """
     decision = graph.add("Div", raw, graph.constant(np.array(targets_of(model)[1], graph.float_type)))
     return graph.add("Concat", graph.add("Neg", decision), decision, axis=1) if view.n_outputs == 1 else decision
 
 
 def _values(graph: GraphBuilder, inputs: list[Any], view: ModelView) -> str | list[str]:
-    """Return the columns of the model as one tensor of doubles, or as a list of tensors if some are strings.
+    """Return the name of a tensor of all columns as doubles, or one name per column if some are strings.
 
-    Inputs are matched to columns by name if all names are present, otherwise by order.
+    Inputs are matched to columns by name if all names are present, otherwise by order. Raises ValueError if their
+    number or types do not match.
     """
     from skl2onnx.common.data_types import StringTensorType
 
@@ -168,7 +175,10 @@ def _values(graph: GraphBuilder, inputs: list[Any], view: ModelView) -> str | li
 
 
 def _check_type(column: ModelColumn, name: str, *, is_text: bool) -> None:
-    """Raise an error unless an input has the type of its column: strings for text categories, numbers otherwise."""
+    """Raise ValueError unless an input has its column's type: strings for text categories, numbers otherwise.
+
+    `is_text` is True if the input holds strings.
+    """
     if is_text != column.has_strings:
         kinds = ["numbers", "strings"]
         wanted, got = kinds[column.has_strings], kinds[is_text]
@@ -178,7 +188,7 @@ def _check_type(column: ModelColumn, name: str, *, is_text: bool) -> None:
 
 
 def _copy(graph: GraphBuilder, container: Any) -> None:
-    """Add the nodes of our graph to the container of skl2onnx."""
+    """Add the constants and nodes of `graph` to the container of skl2onnx."""
     from onnx.helper import get_attribute_value
 
     container.initializers.extend(graph.constants)

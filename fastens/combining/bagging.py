@@ -177,7 +177,7 @@ class BaseBagging(BaseOneEstimator):
 
     @property
     def _forest(self) -> Any:
-        """The forest that is the only member if bags of fastens trees are binned once and grown together, or None."""
+        """The fitted forest that grew all bags together; None if the members were fitted one by one."""
         members = getattr(self, "_members", [])
         return members[0].models[0] if members and members[0].name == _FOREST else None
 
@@ -240,7 +240,7 @@ class BaseBagging(BaseOneEstimator):
 
     @property
     def _capabilities(self) -> Capabilities:  # type: ignore[override]
-        """Return the fit's capabilities: only bags of fastens trees can be distributed or out of core."""
+        """Return what fits support: distributed and out-of-core fits only if a forest can grow the bags."""
         try:
             is_forest = self._forest_class() is not None
         except ValueError:  # an invalid parameter: `fit` reports it, but `dir` must not raise
@@ -248,12 +248,12 @@ class BaseBagging(BaseOneEstimator):
         return Capabilities(supports_distributed_fit=is_forest, supports_out_of_core=is_forest)
 
     def _memory_model(self) -> Any:
-        """Return the estimator whose memory is estimated: the forest of fastens trees, or the bagging itself."""
+        """Return the model whose memory use is estimated: the forest that grows the bags, or else this bagging."""
         forest = self._forest_for_trees()
         return self if forest is None else forest
 
     def _forest_class(self) -> Callable[[], Any] | None:
-        """Return the forest class that can grow these bags, or None if the members are fitted one by one."""
+        """Return the class of forest that can grow bags with these parameters; None for members fitted one by one."""
         self._check_parameters()
         if self.bootstrap_features or self.sampling == "rows" or (self.max_samples is not None and not self.bootstrap):
             return None
@@ -261,7 +261,7 @@ class BaseBagging(BaseOneEstimator):
         return FORESTS.get((type(template), getattr(template, "splitter", "")))
 
     def _check_same_kind(self) -> None:
-        """Raise ValueError if new members would be incompatible with those that a warm start keeps."""
+        """Raise ValueError if tree class, response method or sampling differ from members that a warm start keeps."""
         forest = self._forest
         if self._forest_class() is not (None if forest is None else type(forest)):
             raise ValueError(
@@ -311,7 +311,7 @@ class BaseBagging(BaseOneEstimator):
         return self
 
     def _plan(self, data: MemberData) -> Bootstrap | Subsample | None:
-        """Return how the rows of each bag are drawn, or None if every bag has all rows."""
+        """Return how bags are drawn, None if all have all rows; raise ValueError if `max_samples` is too large."""
         weight, wanted = data.sample_weight, self.max_samples
         if not self.bootstrap and (wanted is None or (not isinstance(wanted, int | np.integer) and wanted >= 1)):
             return None
@@ -325,7 +325,7 @@ class BaseBagging(BaseOneEstimator):
         return replace(copies, n_drawn=n_wanted)
 
     def _fit_members(self, data: MemberData, bags: Bags, first: int) -> list[FittedMember]:
-        """Return the members `first` to `n_estimators`, each fitted on its bag, in parallel."""
+        """Return the new members `first` .. n_estimators - 1, each fitted on its bag; the fits run in parallel."""
         spec = self._member_spec(data)
         data = data.with_fixed_dtypes() if is_all_ours(spec.estimator) else data
         fitted_members: dict[int, FittedMember] = {}
@@ -358,7 +358,7 @@ class BaseBagging(BaseOneEstimator):
         return replace(spec, name=str(number)).fitted([fitted], data.classes, is_fitted_on_labels(fitted))
 
     def _bag(self, spec: MemberSpec, data: MemberData, bags: Bags, number: int) -> MemberData:
-        """Return the rows of bag `number`, weighted by their counts of draws or repeated as often as drawn."""
+        """Return bag `number` of `data`: each drawn row once with its count as weight, or as copies, by `sampling`."""
         if bags.draws is None:
             return data
         counts = bags.counts(number, number + 1)[0].astype(np.int64)
@@ -384,7 +384,7 @@ class BaseBagging(BaseOneEstimator):
     # Out of bag --------------------------------------------------
 
     def _out_of_bag_means(self, data: MemberData) -> tuple[Array, Array]:
-        """Return each row's mean out-of-bag response, (n_rows, n_outputs), and each member's out-of-bag score."""
+        """Return mean out-of-bag responses, (n_rows, n_outputs), and each member's score; NaN without such rows."""
         scores = np.full(len(self._members), np.nan)
         total, n_members = None, np.zeros((data.n_rows, 1))
         for number, member in enumerate(self._members):
@@ -403,7 +403,7 @@ class BaseBagging(BaseOneEstimator):
             return np.where(n_members > 0, total / n_members, np.nan), scores
 
     def in_bag(self, member: int) -> NDArray[np.int64]:
-        """Return how often each training row with nonzero weight is in a member's bag, redrawn from its seed."""
+        """Return how often bag `member` has each training row of nonzero weight; raise ValueError if it is unknown."""
         whole(0, len(self) - 1).check("member", member)
         if (forest := self._forest) is not None:
             return forest.in_bag(member)
@@ -430,13 +430,13 @@ class BaseBagging(BaseOneEstimator):
     # Predict --------------------------------------------------
 
     def _routed_options(self, caller: str, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Return the metadata routed to the members' method; raise TypeError for arguments without routing."""
+        """Return metadata routed to the method that `caller` calls; raise TypeError for any if routing is disabled."""
         self._check_fitted()
         check_metadata(self, metadata, caller)
         return getattr(process_routing(self, caller, **metadata).estimator, self._method_of(caller)) if metadata else {}
 
     def _method_of(self, caller: str) -> str:
-        """Return the name of the members' method that the ensemble's method `caller` calls."""
+        """Return the members' method for the ensemble's method `caller`: decision_function, or the default method."""
         return caller if caller == "decision_function" else self._response_method
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -549,7 +549,7 @@ class BaseBagging(BaseOneEstimator):
     # Saving --------------------------------------------------
 
     def _restore_members(self, arrays: Arrays) -> None:
-        """Set the members from saved arrays; raise ValueError if the numbers of columns do not match the trees."""
+        """Set the members from saved arrays; raise ValueError if the columns per tree do not fit the forest."""
         self._members = members_from_arrays(_MEMBERS, arrays, getattr(self, "classes_", None), self._n_targets)
         if (forest := self._forest) is not None:
             bags, n_trees = forest._bags(), len(forest.estimators_)
@@ -566,7 +566,7 @@ class BaseBagging(BaseOneEstimator):
 
 
 def _leaves(member: FittedMember, X: Any) -> NDArray[np.int32]:
-    """Return the leaf of each row in a member that is a fastens tree, or 0 if its bag had rows of only one class."""
+    """Return the leaf index of each row in a member that is a fastens tree; all 0 if its bag had only one class."""
     model = member.models[0]
     if isinstance(model, OneClassClassifier):
         return np.zeros(X.shape[0], dtype=np.int32)
@@ -579,15 +579,15 @@ def _as_columns(response: NDArray[Any]) -> NDArray[Any]:
 
 
 def _with_routed_weight(bag: MemberData, spec: MemberSpec) -> MemberData:
-    """Return the bag with its weights added to the member's metadata, if metadata is routed."""
+    """Return the bag with its weights added to the routed metadata; unchanged without routing or weights."""
     weight = bag.weight_for(spec.estimator)
     if bag.routed is None or weight is None:
         return bag
     return replace(bag, routed={spec.name: {**bag.routed[spec.name], "sample_weight": weight}})
 
 
-def _members_decide(model: Any) -> bool:
-    """Return True if the members have decision functions and the bagging averages responses."""
+def _averages_decision_functions(model: Any) -> bool:
+    """Return True if the bagging averages responses and its estimator has a `decision_function`."""
     fitted = model._as_fitted()
     return fitted.voting == "soft" and hasattr(fitted._template(), "decision_function")
 
@@ -691,7 +691,7 @@ class BaggingClassifier(BaseClassifier, BaseBagging):
         """Return the members' mean probabilities or vote shares, (n_rows, n_classes), with routed metadata."""
         return self._mean(X, options=self._routed_options(caller, metadata))
 
-    @available_if(_members_decide)
+    @available_if(_averages_decision_functions)
     def decision_function(self, X: ArrayLike, **metadata: Any) -> Array:
         """Return the members' mean decision function, (n_samples,), or one column for each of three or more classes.
 

@@ -78,11 +78,14 @@ class BaseCascade(BaseLevels):
         return default_forests(is_classifier(self))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata that `fit` routes to each member, and its own request for validation rows."""
+        """Return a router for the members' metadata in `fit`; the cascade itself requests X_val and y_val."""
         return super().get_metadata_routing().add_self_request(ensemble_request(self, reads_validation_rows=True))
 
     def _fit_data(self, data: MemberData, rows: GivenRows) -> None:
-        """Fit layer after layer, and keep the layers up to the best one as fitted attributes."""
+        """Fit layer after layer, and set the attributes of the layers up to the best one.
+
+        Raises ValueError if a row is in no test set.
+        """
         folds = self._folds(data, rows)
         self._seeds = None if self.random_state is None else check_random_state(self.random_state)
         layers: list[list[FittedMember]] = []
@@ -108,7 +111,7 @@ class BaseCascade(BaseLevels):
         self._fitted_levels = layers[: self.n_layers_]
 
     def _seed_source(self) -> Any:
-        """Return the generator that draws the seeds of all layers."""
+        """Return the random generator that draws the seeds of all layers; None if `random_state` is None."""
         return self._seeds
 
     def _should_add_layer(self) -> bool:
@@ -118,7 +121,7 @@ class BaseCascade(BaseLevels):
         return n_layers < self.max_layers and waited < self.n_iter_no_change
 
     def _best_layer(self) -> int:
-        """Return the index of the layer after which the loss did not fall by more than `tol`."""
+        """Return the index of the last layer whose loss was lower than the best loss before it by more than `tol`."""
         best = 0
         for layer, loss in enumerate(self.validation_losses_):
             if loss < self.validation_losses_[best] - self.tol:
@@ -126,7 +129,11 @@ class BaseCascade(BaseLevels):
         return best
 
     def _validation_loss(self, data: MemberData, responses: list[Array], predicted: list[Array]) -> float:
-        """Return the mean squared error of the layer's average response; for probabilities, the Brier score."""
+        """Return the mean squared error, or Brier score, of the average of the members' responses in a layer.
+
+        With validation rows, it is computed from `predicted`, the responses for these rows; otherwise from the
+        out-of-fold `responses`.
+        """
         if data.validation is None:
             average, y, weight = np.mean(responses, axis=0), data.y, data.sample_weight
         else:
@@ -151,7 +158,7 @@ class BaseCascade(BaseLevels):
         return [[model for member in layer for model in member.models] for layer in self._fitted_levels]
 
     def _list_losses(self, arrays: Arrays) -> None:
-        """Turn the restored validation losses into a list of floats."""
+        """Convert `validation_losses_`, restored as an array, to a list of floats; `arrays` is ignored."""
         self.validation_losses_ = np.atleast_1d(self.validation_losses_).tolist()
 
     _saved: ClassVar[SavedParts] = ("n_layers_", "validation_losses_", Saved(finish=_list_losses))

@@ -63,14 +63,14 @@ _COLUMN = "conformalregressor_prediction"
 
 
 def content_folds(data: MemberData) -> list[Fold]:
-    """Return folds of similar size: group folds if there are groups, else folds that keep duplicates together."""
+    """Return folds by a hash of each row, or by `groups` if there are any; empty if all rows share one fold."""
     if data.groups is not None:
         return group_folds(data, N_FOLDS)
     return folds_by_number(content_hashes(as_numbers(data.X), data.y) % np.uint64(N_FOLDS))
 
 
 def fit_error_forest(data: MemberData, predicted: Array, seed: int, n_jobs: int | None) -> RandomForestRegressor:
-    """Return a forest that predicts held-out errors, (n_rows, 1), from the columns and the prediction.
+    """Return a forest that predicts y minus `predicted`, (n_rows, 1), from the predictions and the columns of X.
 
     Rows without a prediction (NaN) are left out.
     """
@@ -99,7 +99,7 @@ def without_last_digits(predicted: Array, y: Array) -> Array:
 
 
 def local_quantiles(forest: RandomForestRegressor, X: Any, predicted: Array) -> Array:
-    """Return quantiles of the targets at LEVELS, (n_rows, n_levels), for rows with predictions of shape (n_rows, 1)."""
+    """Return target quantiles at LEVELS, (n_rows, n_levels): `predicted`, (n_rows, 1), plus quantiles of errors."""
     return predicted + forest.predict_quantiles(_table(predicted, X), LEVELS)
 
 
@@ -205,7 +205,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
             )
 
     def _fit_calibrated(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> None:
-        """Fit and calibrate with widths that vary by row if the data allow it, otherwise as the base class does."""
+        """Fit and calibrate with a forest of errors if method="auto" and the data allow it, else as the base class."""
         self._error_forest = None
         is_local = self.method == "auto" and levels_of(self._template()) is None and data.n_rows >= MIN_ROWS
         # Rows of a group have similar errors, so out-of-bag rows would leak the errors of rows in the bag. Out-of-bag
@@ -214,11 +214,15 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         is_local &= data.y.ndim == 1 and not self._is_out_of_bag
         # Widths that vary by row would violate the monotone constraints.
         is_local &= not _is_monotone(self._template())
-        if not (is_local and self._fit_local(data, rows, conditions)):
+        if not (is_local and self._fit_with_error_forest(data, rows, conditions)):
             super()._fit_calibrated(data, rows, conditions)
 
-    def _fit_local(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> bool:
-        """Fit the estimator on folds, and a forest on the errors; return False if predictions have several columns."""
+    def _fit_with_error_forest(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> bool:
+        """Cross-fit the estimator and fit a forest to its errors, for intervals whose width depends on X.
+
+        `conditions` holds calibration groups and likelihood ratios by row. Returns False, without storing anything, if
+        there are too few different rows for folds or if predictions have several columns.
+        """
         train, folds = self._calibration_folds(replace(data, narrows=is_all_ours(self._template())), rows)
         held_out = None
         if self.cv is None:
@@ -242,7 +246,7 @@ class ConformalRegressor(BaseRegressor, BaseConformal):
         return True
 
     def _calibrate(self, model: Any, responses: Array, data: MemberData, conditions: RowConditions) -> list[HeldOut]:
-        """Return the scaled errors of held-out rows for each target."""
+        """Return one `HeldOut` for each target: errors of `responses`, divided by the scales that the loss predicts."""
         targets = data.y.reshape(data.n_rows, -1).T
         columns = _by_target(responses, len(targets))
         scales = _deviations(model, columns)
@@ -361,12 +365,15 @@ def _loss(model: Any) -> Any:
 
 
 def _by_target(responses: Array, n_targets: int) -> list[Array]:
-    """Return the response's consecutive columns of each target, an array (n_rows, n_columns) for each."""
+    """Split a response into arrays of (n_rows, n_columns), one for each target, with equal numbers of columns."""
     return list(np.ascontiguousarray(responses.reshape(len(responses), n_targets, -1).swapaxes(0, 1)))
 
 
 def _deviations(model: Any, columns: list[Array]) -> list[Array]:
-    """Return the scale of a model's errors for each target and row, given by its loss; 1 for models without a loss."""
+    """Return each row's error scale by the model's loss, one array per target; 1 for models without a loss.
+
+    `columns` holds the predictions, one array per target.
+    """
     loss = _loss(model)
     if loss is None:
         return [np.ones(len(predicted)) for predicted in columns]
@@ -374,7 +381,7 @@ def _deviations(model: Any, columns: list[Array]) -> list[Array]:
 
 
 def _errors(predicted: Array, data: MemberData, conditions: RowConditions, scale: Array | None = None) -> HeldOut:
-    """Return the signed errors of held-out rows, divided by `scale`, with their weights and groups."""
+    """Return the signed errors of held-out rows, divided by `scale`, 1 if None, with weights and groups."""
     scale = np.ones(data.n_rows) if scale is None else scale
     return HeldOut.errors(predicted, data.y, scale, effective_weights(data, conditions), group=conditions.group)
 

@@ -143,7 +143,10 @@ class BaseConformal(BaseOneEstimator):
         return self
 
     def _fit_calibrated(self, data: MemberData, rows: GivenRows, conditions: RowConditions) -> None:
-        """Fit the estimator on some rows, or on each training fold, and calibrate on the held-out rows."""
+        """Fit the estimator on all rows (out of bag) or on training folds, and store the scores of held-out rows.
+
+        `conditions` holds the calibration groups and likelihood ratios of the rows.
+        """
         if self._is_out_of_bag:
             member, responses, predicted_rows = self._fit_bags(data)
             folds = [(np.arange(0), predicted_rows)]
@@ -162,7 +165,10 @@ class BaseConformal(BaseOneEstimator):
         return isinstance(self.cv, str) and self.cv == OUT_OF_BAG
 
     def _fit_bags(self, data: MemberData) -> tuple[FittedMember, Array, NDArray[np.intp]]:
-        """Return the estimator fitted on all rows, its out-of-bag predictions, and the rows that have one."""
+        """Return the estimator fitted on all rows, its out-of-bag responses, and the indices of rows that have one.
+
+        Raises ValueError if there are groups, or if no row is out of bag.
+        """
         if data.groups is not None:
             raise ValueError(
                 "groups must be None with cv='oob', because bootstrap samples split groups. Pass a group splitter as "
@@ -182,13 +188,13 @@ class BaseConformal(BaseOneEstimator):
         return member, responses, predicted_rows
 
     def _calibration_folds(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
-        """Return the data to fit and its folds; a prefit estimator has one fold that holds out all rows."""
+        """Return the data and its folds; a prefit estimator has one fold that holds out all rows and trains on none."""
         if self._is_prefit:
             return data, [(np.arange(0), np.arange(data.n_rows))]
         return data, [self._split(data)] if self.cv is None and data.groups is None else self._folds(data, rows)
 
     def _fit_copies(self, data: MemberData, folds: list[Fold]) -> tuple[FittedMember, Array]:
-        """Return the estimator fitted for each fold, and its responses for the held-out rows."""
+        """Return a fitted copy of the estimator for each fold, as one member, and the responses for held-out rows."""
         (member,), (responses,) = self._fit_level([self._seeded_spec(self._template())], data, folds, refit=False)
         return member, responses
 
@@ -212,7 +218,7 @@ class BaseConformal(BaseOneEstimator):
         """Return the folds; raise ValueError if a row is held out twice or all test sets follow their training set."""
         folds = make_folds(self._splitter() if self.cv is None else self.cv, data, rows)
         held_out = np.concatenate([test for _, test in folds])
-        if _is_drawn_anew(self.cv) or len(np.unique(held_out)) < len(held_out):
+        if _draws_several_splits(self.cv) or len(np.unique(held_out)) < len(held_out):
             raise ValueError(
                 f"cv must not hold out a row more than once; got {self.cv!r}. Use a number of folds or KFold, "
                 "which hold out each row once."
@@ -227,7 +233,10 @@ class BaseConformal(BaseOneEstimator):
         return folds
 
     def _split(self, data: MemberData) -> Fold:
-        """Return training and held-out rows, drawn by row so that no row's weight is divided between them."""
+        """Return the indices of training and held-out rows, which are drawn with probabilities independent of weights.
+
+        Raises ValueError if `calibration_fraction` leaves no training row.
+        """
         n_held_out = math.ceil(self.calibration_fraction * data.n_rows)
         if n_held_out == data.n_rows:
             raise ValueError(
@@ -241,19 +250,19 @@ class BaseConformal(BaseOneEstimator):
         return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
     def _splitter(self) -> Any:
-        """Return the splitter that draws the calibration rows by group."""
+        """Return the splitter that is used if `cv` is None and there are groups; it holds out whole groups."""
         from sklearn.model_selection import GroupShuffleSplit
 
         return GroupShuffleSplit(1, test_size=self.calibration_fraction, random_state=draw_seed(self.random_state))
 
     def _routed_splitter(self) -> Any:
-        """Return the splitter whose metadata request is read."""
+        """Return the splitter whose metadata request is read: `cv`, or a group splitter if it is None."""
         from sklearn.model_selection import GroupShuffleSplit
 
         return GroupShuffleSplit() if self.cv is None else self.cv
 
     def _calibrate(self, model: Any, responses: Array, data: MemberData, conditions: RowConditions) -> list[HeldOut]:
-        """Return the nonconformity scores of held-out rows, one `HeldOut` for each target."""
+        """Return one `HeldOut` of nonconformity scores per target, from a model's `responses` for held-out rows."""
         raise NotImplementedError
 
     # Update --------------------------------------------------
@@ -325,7 +334,7 @@ class BaseConformal(BaseOneEstimator):
         updated._adapted = self._adapted | {
             each: [
                 adapted_coverage(
-                    level, each, step, *_position(held_out_folds[0], fresh, self._scored_columns(fresh, each))
+                    level, each, step, *_weight_below(held_out_folds[0], fresh, self._scored_columns(fresh, each))
                 )
                 for level, held_out_folds, fresh in zip(self._levels_for(each), self._parts, new, strict=True)
             ]
@@ -338,7 +347,7 @@ class BaseConformal(BaseOneEstimator):
         return updated
 
     def _check_can_update(self) -> None:
-        """Raise ValueError unless one set of held-out rows, in the order of the table, calibrates the model."""
+        """Raise ValueError if folds, likelihood ratios or a forest's out-of-bag errors make updates impossible."""
         if any(len(held_out_folds) > 1 for held_out_folds in self._parts):
             raise ValueError(
                 f"cv must hold out a single set of rows to update the model; got several folds from {self.cv!r}. Use "
@@ -359,7 +368,7 @@ class BaseConformal(BaseOneEstimator):
         raise NotImplementedError
 
     def _scored_columns(self, new: HeldOut, coverage: float) -> tuple[int, int] | None:
-        """Return the two columns of scores nearest to a coverage's quantiles; None for classifiers."""
+        """Return the indices of the quantile columns nearest to the ends of the interval; None for classifiers."""
         if is_classifier(self):
             return None
         levels = LEVELS if self._error_forest is not None else levels_of(self._member.models[0])
@@ -429,8 +438,12 @@ class BaseConformal(BaseOneEstimator):
     _saved: ClassVar[SavedParts] = (Saved(_calibration_arrays, _restore_calibration, _check_calibration),)
 
 
-def _position(calibration: HeldOut, new: HeldOut, columns: tuple[int, int] | None) -> tuple[Array, Array]:
-    """Return, for each new row, the weight of calibration rows with lower scores, and the total weight including it."""
+def _weight_below(calibration: HeldOut, new: HeldOut, columns: tuple[int, int] | None) -> tuple[Array, Array]:
+    """Return, for each new row, the weight of calibration rows with lower scores, and the total weight.
+
+    The total includes the new row's weight. `columns` are the indices of the lower and upper quantiles in the scores of
+    regressors; None for classifiers.
+    """
     raw, below, total = new.raw(columns), np.empty(len(new.weight)), np.empty(len(new.weight))
     groups, labels = ([None] * len(raw) if each is None else each.tolist() for each in (new.group, new.label))
     for row, (group, label) in enumerate(zip(groups, labels, strict=True)):
@@ -439,8 +452,8 @@ def _position(calibration: HeldOut, new: HeldOut, columns: tuple[int, int] | Non
     return below, total
 
 
-def _is_drawn_anew(cv: Any) -> bool:
-    """Return True if a splitter draws several independent splits, which may overlap."""
+def _draws_several_splits(cv: Any) -> bool:
+    """Return True if a splitter draws several independent splits, whose test sets may overlap."""
     from sklearn.model_selection import BaseShuffleSplit
 
     return isinstance(cv, BaseShuffleSplit) and cv.get_n_splits() > 1
@@ -452,5 +465,5 @@ def mean_response(responses: Sequence[Array]) -> Array:
 
 
 def effective_weights(data: MemberData, conditions: RowConditions) -> Array:
-    """Return the weight of each held-out row, times its likelihood ratio."""
+    """Return the weight of each held-out row, times its likelihood ratio if there are ratios."""
     return data.weight if conditions.ratio is None else data.weight * conditions.ratio

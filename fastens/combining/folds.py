@@ -57,13 +57,16 @@ Labels = list[NDArray[Any]]
 
 
 def n_columns(classes: Any) -> int:
-    """Return the number of columns of a classifier's response: one for each two-class target, else one per class."""
+    """Return the number of response columns over all targets in `classes`: 1 for two classes, else 1 per class."""
     of_targets = classes if isinstance(classes, list) else [classes]
     return sum(1 if len(target_classes) == 2 else len(target_classes) for target_classes in of_targets)
 
 
 def split_targets(response: Array, classes: Any) -> list[Array]:
-    """Return the probabilities of each target, (..., n_classes), from the columns of `several_response`."""
+    """Return each target's probabilities, (..., n_classes), from the columns that `several_response` returns.
+
+    For a single target, whose `classes` are not a list, the response is returned unchanged.
+    """
     if not isinstance(classes, list):
         return [response]
     ends = np.cumsum([n_columns([target_classes]) for target_classes in classes])[:-1]
@@ -75,7 +78,7 @@ def split_targets(response: Array, classes: Any) -> list[Array]:
 
 
 def class_indices(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the class index of each label, with the shape of `labels`; the inverse of `labels_of`."""
+    """Return the class index of each label, with the shape of `labels`; several targets have a list of `classes`."""
     if not isinstance(classes, list):
         return np.searchsorted(classes, labels)
     return np.column_stack(
@@ -84,7 +87,7 @@ def class_indices(classes: Any, labels: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def predicted_class_indices(what: str, response: Any, labels: Labels, n_rows: int) -> NDArray[np.intp]:
-    """Return the index in `labels` of each predicted label, (n_rows, n_targets)."""
+    """Return the index in `labels` of each predicted label, (n_rows, n_targets); raise MemberError if unknown."""
     predicted = np.asarray(response)
     if predicted.shape != (n_rows, len(labels)):
         raise MemberError(
@@ -95,7 +98,11 @@ def predicted_class_indices(what: str, response: Any, labels: Labels, n_rows: in
 
 
 def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Options | None = None) -> list[Array]:
-    """Return a classifier's checked probabilities for each target, (n_rows, n_classes), in the order of `labels`."""
+    """Return a classifier's probabilities for each target, (n_rows, n_classes), in the order of `labels`.
+
+    `what` is the classifier's name in errors and `options` are further arguments of `predict_proba`. Raises MemberError
+    for unknown labels and for an unexpected shape.
+    """
     predicted = model.predict_proba(X, **(options or {}))
     if isinstance(predicted, list):
         if len(predicted) != len(labels):
@@ -117,7 +124,7 @@ def probabilities(what: str, model: Any, X: Any, labels: Labels, options: Option
 def several_response(
     what: str, model: Any, X: Any, method: str, labels: Labels, options: Options | None = None
 ) -> Array:
-    """Return a classifier's response for each target, (n_rows, `n_columns`).
+    """Return a classifier's response by `method` for several targets, (n_rows, `n_columns`).
 
     `what` is the classifier's name in errors and `options` are further arguments of the method. Raises MemberError for
     labels that are not in `labels`, and for an unexpected shape.
@@ -133,7 +140,7 @@ def several_response(
 
 
 def _one_per_target(what: str, response: Any, labels: Labels, n_rows: int) -> Array:
-    """Return a response with one column for each target, (n_rows, n_targets); targets must have two classes."""
+    """Return a response as (n_rows, n_targets); raise MemberError for other shapes and targets without two classes."""
     predicted = numbers_of(what, response)
     if predicted.shape != (n_rows, len(labels)) or any(len(target_labels) != 2 for target_labels in labels):
         sizes = [len(target_labels) for target_labels in labels]
@@ -159,7 +166,7 @@ class ExplainedRows(NamedTuple):
     background: Any
     pairs: bool
 
-    def of(self, columns: list[int] | None) -> ExplainedRows:
+    def select_columns(self, columns: list[int] | None) -> ExplainedRows:
         """Return the rows and the background with these columns, or with all columns if `columns` is None."""
         background = None if self.background is None else take_columns(self.background, columns)
         return ExplainedRows(take_columns(self.X, columns), background, self.pairs)
@@ -175,7 +182,7 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Explai
         if is_classifier(owner) and len(part.model.classes_) == 1:
             base += part.weight * (owner.classes_ == part.model.classes_[0])
         else:
-            explained.append((part, _explained(part, rows.of(part.columns))))
+            explained.append((part, _explained(part, rows.select_columns(part.columns))))
     features = column_names(owner)
     n_features = len(features)
     values = np.zeros((n_rows, *[n_features] * (1 + rows.pairs), n_outputs))
@@ -210,7 +217,7 @@ def explain_sum(owner: Any, parts: Sequence[Part], constant: float, rows: Explai
 
 
 def _explained(part: Part, rows: ExplainedRows) -> Any:
-    """Return the explanation of a part's prediction, rather than of its raw prediction before the link."""
+    """Return the explanation of a part's prediction, after the link; raise ValueError if it cannot be explained."""
     model = part.model
     is_known = is_all_ours(model, METHODS) or not is_all_ours(model, ["explain"])
     if not hasattr(model, "explain") or not is_known:
@@ -232,7 +239,7 @@ def _explained(part: Part, rows: ExplainedRows) -> Any:
 
 
 def _by_class(owner: Any, part: Part, explanation: Any) -> tuple[Array, Array]:
-    """Return the values and base values of an explained classifier, with one output for each class of `owner`."""
+    """Return the values and base values of a part's explanation with one output for each class of `owner`."""
     values, base = explanation.values, explanation.base_values
     if base.ndim == 1:  # for binary targets, the values of the second class
         values, base = np.stack([-values, values], axis=-1), np.stack([1 - base, base], axis=-1)
@@ -257,7 +264,7 @@ class GivenRows(NamedTuple):
     n_given: int
 
     def scatter(self, values: Array) -> Array:
-        """Return an array with these values at the rows' positions among all rows passed to `fit`, NaN elsewhere."""
+        """Return the rows' values at their positions among all rows passed to `fit`, and NaN at the other rows."""
         if len(self.rows) == self.n_given:
             return values
         out = np.full((self.n_given, values.shape[1]), np.nan)
@@ -276,7 +283,7 @@ class MemberSpec:
     n_outputs: int | None = 1  # number of outputs of a regressor; None for any number
 
     def fitted(self, models: list[Any], classes: Any, uses_labels: bool) -> FittedMember:
-        """Return the member with its fitted models."""
+        """Return the member with its fitted models; `uses_labels` is True if they predict labels, not class indices."""
         return FittedMember(self.name, self.columns, self.method, models, classes, uses_labels, self.n_outputs)
 
 
@@ -305,14 +312,14 @@ class MemberData:
         return np.ones(self.n_rows) if self.sample_weight is None else self.sample_weight
 
     def weight_for(self, member: Any) -> Array | None:
-        """Return a member's weights: as the ensemble counts them, or unscaled if it has no `weight_type`."""
+        """Return a member's weights: unscaled if it has no `weight_type`, otherwise scaled like the ensemble's."""
         is_counted = isinstance(member, BaseFastens) and member._compares_weights  # such as a nested ensemble
         if self.weight_unit is None or is_counted or names_of_weight_types(member):
             return self.sample_weight
         return self.weight * self.weight_unit
 
     def with_fixed_dtypes(self) -> MemberData:
-        """Return the data in a form from which fastens members read subsets of rows like the whole table."""
+        """Return the data with column types fixed, so that fastens members read subsets of rows like all rows."""
         return replace(self, X=with_fixed_dtypes(self.X), narrows=True)
 
     def take(self, rows: RowIndices) -> MemberData:
@@ -329,7 +336,7 @@ class MemberData:
         )
 
     def with_table(self, X: Any, validation_table: Any = None) -> MemberData:
-        """Return the data with the rows unchanged and other columns."""
+        """Return the data with other columns for these rows, and for the validation rows if there are any."""
         validation = None if self.validation is None else (validation_table, self.validation[1])
         return replace(self, X=X, validation=validation)
 
@@ -362,9 +369,9 @@ class FittedMember:
         return [Part(self.name, model, self.columns, weight / len(self.models)) for model in self.models]
 
     def respond(self, X: Any, method: str | None = None, options: Mapping[str, Any] | None = None) -> Array:
-        """Return the mean response of the member's models, (n_rows, 1) or (n_rows, n_classes).
+        """Return the mean response of the member's models, (n_rows, n_outputs); members select their columns of `X`.
 
-        `method` replaces the member's own method, and `options` are further arguments of the method.
+        `method` replaces the member's default method, and `options` are further arguments of the method.
         """
         X, member = take_columns(X, self.columns), self if method is None else replace(self, method=method)
         total = member._respond(self.models[0], X, options)
@@ -373,11 +380,11 @@ class FittedMember:
         return total / len(self.models)
 
     def respond_with(self, model: Any, X: Any) -> Array:
-        """Return the response of one of the member's models to the rows of `X`, (n_rows, n_outputs)."""
+        """Return the response of `model`, one of the member's models, to the rows of `X`, (n_rows, n_outputs)."""
         return self._respond(model, take_columns(X, self.columns))
 
     def _respond(self, model: Any, X: Any, options: Mapping[str, Any] | None = None) -> Array:
-        """Return a model's checked response, (n_rows, n_outputs), by the member's method with further arguments."""
+        """Return the checked response of `model` to the member's columns `X`, (n_rows, n_outputs), by its method."""
         what = f"Member {self.name!r}"
         if isinstance(model, OneClassClassifier):
             options = None
@@ -398,10 +405,10 @@ class FittedMember:
 
 
 def make_folds(cv: Any, data: MemberData, rows: GivenRows, n_content: int = N_FOLDS) -> list[Fold]:
-    """Return the training and test row indices of each fold, from any scikit-learn splitter.
+    """Return the training and test row indices of each fold of `cv`, in the numbering of the rows of `data`.
 
-    `n_content` is the number of folds that are drawn by content. Row indices, and the fold index of each row, refer to
-    the rows as passed to `fit`; rows of zero weight are removed from the folds.
+    `cv` is a number, splitter, list of folds or "content", which draws `n_content` folds from hashes of the rows.
+    Listed folds refer to all rows passed to `fit`; `rows` are the ones in `data`. Raises ValueError for invalid folds.
     """
     from sklearn.model_selection import PredefinedSplit
 
@@ -434,9 +441,9 @@ def make_folds(cv: Any, data: MemberData, rows: GivenRows, n_content: int = N_FO
 
 
 def content_folds(data: MemberData, n_folds: int) -> list[Fold]:
-    """Return folds that depend only on the contents of rows, or group folds; empty if one fold has all rows.
+    """Return folds that depend only on row contents and not on row order, or group folds if there are groups.
 
-    Duplicate rows share a fold, and each class is divided evenly.
+    Duplicate rows share a fold, and each class is divided evenly. The list is empty if all rows share one fold.
     """
     if data.groups is not None:
         return group_folds(data, n_folds)
@@ -449,7 +456,7 @@ def content_folds(data: MemberData, n_folds: int) -> list[Fold]:
 
 
 def group_folds(data: MemberData, n_folds: int) -> list[Fold]:
-    """Return `n_folds` folds that keep each group together; empty if there is one group."""
+    """Return at most `n_folds` folds that keep each group together; empty if there is only one group."""
     from sklearn.model_selection import GroupKFold
 
     n_folds = min(n_folds, len(np.unique(data.groups)))
@@ -458,13 +465,13 @@ def group_folds(data: MemberData, n_folds: int) -> list[Fold]:
 
 
 def folds_by_number(fold: NDArray[Any]) -> list[Fold]:
-    """Return the training and test rows of each fold from each row's fold; empty if one fold has all rows."""
+    """Return the training and test rows of each fold from each row's fold number; empty if all rows share a fold."""
     folds = [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in np.unique(fold)]
     return folds if len(folds) > 1 else []
 
 
 def _passed_folds(cv: Iterable[Any], data: MemberData, rows: GivenRows) -> list[Fold]:
-    """Return the folds of passed row indices or masks, without the rows of zero weight."""
+    """Return folds of indices or masks over all rows passed to `fit`, renumbered to the rows of nonzero weight."""
     new_index = np.full(rows.n_given, -1)
     new_index[rows.rows] = np.arange(data.n_rows)
     parts = [split_of_rows("cv", fold, rows.n_given) for fold in cv]
@@ -472,7 +479,7 @@ def _passed_folds(cv: Iterable[Any], data: MemberData, rows: GivenRows) -> list[
 
 
 def _split(cv: Any, data: MemberData) -> list[Any]:
-    """Return the (training, test) row indices of a splitter or number of folds; errors are extended with advice."""
+    """Return (training, test) row indices by a splitter or a number of folds; raise ValueError if it cannot split."""
     from sklearn.model_selection import check_cv
 
     is_classification = data.classes is not None
@@ -499,7 +506,7 @@ def _drop_removed(rows: RowIndices) -> RowIndices:
 
 
 def rows_with_responses(responses: list[Array]) -> NDArray[np.bool_]:
-    """Return a mask of the rows for which every member has a response."""
+    """Return a mask of the rows for which the responses of all members are not NaN."""
     return np.asarray(~np.isnan(np.hstack(responses)).any(axis=1))
 
 
@@ -539,7 +546,8 @@ def fit_level(
 ) -> tuple[list[FittedMember], list[Array]]:
     """Fit members on folds, or on all rows if there are no folds; return them and their out-of-fold responses.
 
-    Responses are averaged for rows in several test sets, and NaN for rows in none.
+    Responses are averaged for rows in several test sets, and NaN for rows in none; they have no columns without folds.
+    Fits in `plan.fold_fits` are reused.
     """
     check_weights_accepted([(spec.name, spec.estimator) for spec in specs], data)
     jobs = ([ALL_ROWS] if plan.refit or not folds else []) + list(range(len(folds)))
@@ -555,13 +563,13 @@ def _tasks(
 ) -> tuple[list[list[Task]], list[list[Task]]]:
     """Return the fits to run one after another with all threads, and the fits to run in parallel.
 
-    Fits in parallel use one thread each. fastens members are fitted on a fold one after another, so that its table is
-    encoded and binned once. A frame is read once for all folds.
+    `jobs` are fold indices, or -1 for all rows; fits in `plan.fold_fits` are left out. Parallel fits use one thread
+    each. The fastens members of a fold are fitted one after another, so that its table is encoded once.
     """
     sequential: list[list[Task]] = []
     parallel: list[list[Task]] = []
     own_data = data.with_fixed_dtypes() if any(is_all_ours(spec.estimator) for spec in specs) else data
-    read = _read(own_data, specs)
+    read = _with_frame_read(own_data, specs)
     is_large = data.X.shape[0] * data.X.shape[1] > VALUES_FOR_ALL_THREADS
     for job in jobs:
         ours: list[Task] = []
@@ -580,8 +588,8 @@ def _tasks(
     return sequential, parallel
 
 
-def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
-    """Return the data with its frame read in advance, if members can use it without changing results."""
+def _with_frame_read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
+    """Return the data with its frame read once for all fits; unchanged if no member accepts such a table."""
     if not any(_reads_tables(spec.estimator) for spec in specs):
         return data
     table = read_table(data.X)
@@ -589,7 +597,7 @@ def _read(data: MemberData, specs: list[MemberSpec]) -> MemberData:
 
 
 def _reads_tables(member: Any) -> bool:
-    """Return True if a member accepts a table that has already been read."""
+    """Return True if a member accepts a frame that is already read into fastens' table format."""
     return (
         isinstance(member, SavedEnsemble)
         and isinstance(member, BaseFastens)
@@ -609,7 +617,10 @@ def _has_threads(member: Any) -> bool:
 
 
 def _fit_job(spec: MemberSpec, data: MemberData, folds: list[Fold], job: int, plan: LevelPlan) -> None:
-    """Fit a member on fold `job` and store the model and its responses for the test rows in `plan.fold_fits`."""
+    """Fit a member on fold `job`, or on all rows if -1; add its model and test responses to `plan.fold_fits`.
+
+    Raises MemberError, which names the member and the fold, if the fit fails.
+    """
     began = time.perf_counter()
     part = data if job == ALL_ROWS else _training(data, folds, job)
     columns = None if spec.columns is None else tuple(spec.columns)
@@ -645,12 +656,12 @@ def _test_rows(data: MemberData, folds: list[Fold], job: int) -> Any:
 
 @shared
 def _columns(part: MemberData, columns: tuple[int, ...] | None) -> Any:
-    """Return the table of the rows with the selected columns, all if None; members with equal columns share it."""
+    """Return the table of `part` with the selected columns, all if None; members with equal columns share it."""
     return take_columns(part.X, None if columns is None else list(columns))
 
 
 def _fitted(spec: MemberSpec, models: list[Any], data: MemberData) -> FittedMember:
-    """Return the member with its fitted models, and with the classes that it was fitted on."""
+    """Return the member with its fitted models and with the classes of `data`."""
     return spec.fitted(models, data.classes, uses_labels=is_fitted_on_labels(spec.estimator))
 
 
@@ -662,7 +673,7 @@ def _absent_classes(part: MemberData) -> list[Any]:
 
 
 def advice_on_fit(part: MemberData) -> str:
-    """Return advice for a fit error if there are several targets or an absent class; otherwise an empty string."""
+    """Return advice to append to a fit error: for several targets or an absent class; otherwise empty."""
     if part.y.ndim > 1:
         wrapper = "MultiOutputRegressor" if part.classes is None else "MultiOutputClassifier"
         return (
@@ -679,7 +690,7 @@ def advice_on_fit(part: MemberData) -> str:
 
 
 def _fit_part(spec: MemberSpec, part: MemberData, X: Any, n_folds: int) -> Any:
-    """Return a member fitted on one fold's rows; a constant classifier if the rows have only one class."""
+    """Return a member fitted on `X`, its columns of `part`; a constant classifier if a fold has only one class."""
     has_one_target = part.classes is not None and not isinstance(part.classes, list)
     if not has_one_target or len(_absent_classes(part)) < len(part.classes) - 1:
         return fit_member(spec, part, X)
@@ -721,7 +732,7 @@ def _metadata(spec: MemberSpec, data: MemberData) -> dict[str, Any]:
 
 
 def check_weights_accepted(members: Iterable[tuple[str, Any]], data: MemberData) -> None:
-    """Raise TypeError, as scikit-learn does, for the first member whose `fit` would get weights without support."""
+    """Raise TypeError for the first (name, member) whose `fit` would get weights that it does not support."""
     for name, member in members:
         if data.routed is None and weight_name(member) is None and data.weight_for(member) is not None:
             raise TypeError(
@@ -751,7 +762,7 @@ def _out_of_fold(spec: MemberSpec, data: MemberData, folds: list[Fold], plan: Le
 
 
 def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDArray[Any]]:
-    """Return the members as arrays whose names start with `prefix`."""
+    """Return members as arrays to save, whose names start with `prefix`."""
     arrays: dict[str, NDArray[Any]] = {}
     described = []
     for number, member in enumerate(members):
@@ -765,7 +776,10 @@ def members_to_arrays(prefix: str, members: list[FittedMember]) -> dict[str, NDA
 def members_from_arrays(
     prefix: str, arrays: Mapping[str, NDArray[Any]], classes: Any, n_outputs: int | None = 1
 ) -> list[FittedMember]:
-    """Return the members restored from the arrays of `members_to_arrays`; `classes` is None for regressors."""
+    """Return the members restored from the arrays of `members_to_arrays`; `classes` is None for regressors.
+
+    `n_outputs` is the number of outputs of regressors, None for any. Raises ModelFileError if the arrays are malformed.
+    """
     if n_outputs is not None:
         whole(1).check("the number of targets", n_outputs)
     members = []

@@ -31,7 +31,7 @@ class OutOfFold(NamedTuple):
 
 
 def learn_weights(how: str, data: OutOfFold) -> Array:
-    """Return member weights that sum to 1.
+    """Return member weights that sum to 1; `how` is the name of the method.
 
     "nnls" is non-negative least squares (Breiman 1996), "likelihood" is the most likely mixture, found by expectation
     maximisation, and "selection" is greedy selection with replacement (Caruana et al. 2004), which "guarded_selection"
@@ -41,7 +41,7 @@ def learn_weights(how: str, data: OutOfFold) -> Array:
 
 
 def nnls_weights(data: OutOfFold) -> Array:
-    """Return the non-negative weights, (n_members,), whose average of responses has the smallest squared error."""
+    """Return non-negative weights, (n_members,), that sum to 1 and minimise the squared error of the average."""
     errors = ((data.responses - data.target) * np.sqrt(data.weight)[:, None]).reshape(len(data.responses), -1)
     # Inner products replace the rows: an equivalent problem whose size is the number of members.
     products = errors @ errors.T

@@ -83,7 +83,7 @@ def default_forests(is_classification: bool) -> NamedMembers:
 
 
 def with_requests(member: Any) -> Any:
-    """Return a default member that requests weights and validation rows if metadata routing is enabled."""
+    """Return `member`, which is made to request weights and validation rows if metadata routing is enabled."""
     if routing_enabled():
         taken = [name for name in sorted(KNOWN_METADATA) if has_fit_parameter(member, name)]
         member.set_fit_request(**{name: name != "groups" for name in taken})
@@ -278,7 +278,11 @@ class BaseMembers(BaseFastens):
     def _fit_level(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], refit: bool = True
     ) -> tuple[list[FittedMember], list[Array]]:
-        """Return a level's fitted members and their responses for `data`: out of fold, unless `prefit`."""
+        """Return a level's fitted members and their responses for `data`, which are out of fold unless `prefit`.
+
+        With `refit`, members are also fitted on all rows, and these models replace the models of the folds. If
+        `prefit`, the passed models respond to the rows of `data`, and `folds` is ignored.
+        """
         if self._is_prefit:
             members = self._prefit_members(specs, data)
             return members, [member.respond(data.X) for member in members]
@@ -341,7 +345,10 @@ class BaseMembers(BaseFastens):
         return explain_sum(self, *self._explained_parts(rows), rows)
 
     def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
-        """Return the weighted models that add up to the ensemble's prediction, and a constant."""
+        """Return the weighted models that add up to the ensemble's prediction, and a constant.
+
+        Raises ValueError if the prediction is not such a sum.
+        """
         raise NotImplementedError
 
     # Members as parameters --------------------------------------------------
@@ -393,14 +400,17 @@ class BaseMembers(BaseFastens):
         return Bunch(**dict(self._named()))
 
     def _fitted_by_name(self, members: Iterable[FittedMember]) -> Bunch:
-        """Return the fitted members by name, and "drop" for each dropped member, in the order of the parameters."""
+        """Return the models of `members` by name, and "drop" for each dropped member, in the parameters' order."""
         fitted = {member.name: member.kept for member in members}
         named = self._as_fitted()._named()
         ordered = {name: member for name, member in named if name in fitted or is_dropped(member)}
         return Bunch(**{**ordered, **fitted})
 
     def _specs(self) -> list[list[MemberSpec]]:
-        """Check the members of each level, and return their specifications with columns, methods and seeded copies."""
+        """Check the members of each level, and return their specifications with columns, methods and seeded copies.
+
+        Raises ValueError for invalid names, empty levels, and columns of unknown members.
+        """
         levels = self._levels()
         names = [name for members in levels for name, _ in members]
         _check_names(names, self.get_params(deep=False))
@@ -418,13 +428,17 @@ class BaseMembers(BaseFastens):
         ]
 
     def _passed_names(self, defaults: list[str]) -> list[str]:
-        """Return the names of the passed members including dropped ones; `defaults` if none were passed."""
+        """Return the names of all passed members, including dropped ones; `defaults` if no members were passed."""
         return [name for name, _ in self._named()] or defaults
 
     def _spec(
         self, name: str, member: Any, seeds: np.random.RandomState | None, depth: int, is_classification: bool
     ) -> MemberSpec:
-        """Check one member, and return its specification with columns, response method and seeded copy."""
+        """Check one member, and return its specification with columns, response method and seeded copy.
+
+        `depth` is the index of its level, and `seeds` is None if seeds are not set. Raises ValueError for an invalid
+        member.
+        """
         check_kind(f"Member {name!r}", member, is_classification)
         names = self._encoder.names
         selected_columns = (self.columns or {}).get(name)
@@ -453,7 +467,7 @@ class BaseMembers(BaseFastens):
     # The table --------------------------------------------------
 
     def _learn_table(self, X: Any) -> Any:
-        """Return the table that members receive unchanged: a frame, an array, a CSR or CSC matrix or a row source."""
+        """Learn the columns of the training table, and return it in the form in which the members receive it."""
         table = open_table(X, type(self).__name__)
         if table.holds_objects:  # errors name the table, not a member
             InputEncoder.fit(table).transform(table)
@@ -466,7 +480,10 @@ class BaseMembers(BaseFastens):
         return [member for members in self._levels() for _, member in members]
 
     def _check_table(self, X: Any) -> Any:
-        """Check the columns of a table to predict, and return it in a form that all members accept."""
+        """Check the columns of a table to predict, and return it in a form that all members accept.
+
+        Raises ValueError if the columns differ from the training columns.
+        """
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         self._check_fitted()
@@ -474,7 +491,10 @@ class BaseMembers(BaseFastens):
         return X if native is nw.to_native(X, pass_through=True) else native
 
     def _start_members(self, X: Any, y: Any, metadata: dict[str, Any]) -> tuple[MemberData, GivenRows]:
-        """Check the parameters and the data, and return the rows to fit without rows of zero weight."""
+        """Check parameters and data; return the rows of nonzero weight, and their positions among the passed rows.
+
+        `metadata` may contain `sample_weight`, `groups`, `X_val` and `y_val`, and metadata to route to the members.
+        """
         self._check_parameters()
         self._check_target_given(y)
         if self._is_prefit:
@@ -505,7 +525,7 @@ class BaseMembers(BaseFastens):
         return data, given_rows
 
     def _check_validation_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Return the validation table and targets after checking them against the training columns and classes."""
+        """Return the validation table and targets; raise ValueError if columns or classes differ from training."""
         try:
             X, y = self._encoder.matched(X, type(self).__name__).native, unmasked(y, "y_val")
             target = self._encode_target(self._read_target(y))
@@ -515,7 +535,7 @@ class BaseMembers(BaseFastens):
         return X, y
 
     def _route(self, metadata: dict[str, Any], rows: GivenRows) -> dict[str, dict[str, Any]] | None:
-        """Return the metadata for each member, or None if scikit-learn's metadata routing is disabled."""
+        """Return the metadata for each member by name, for the rows that are fitted; None if routing is disabled."""
         if not routing_enabled():
             check_metadata(self, metadata)
             return None
@@ -618,7 +638,7 @@ def _check_names(names: list[str], parameters: dict[str, Any]) -> None:
 
 
 def _select_target_rows(y: Any, rows: NDArray[np.intp], n_rows: int) -> Any:
-    """Return the targets of some of the rows; raise ValueError unless there is one target for each row."""
+    """Return the targets at the indices `rows`; raise ValueError unless there are `n_rows` targets."""
     y = unmasked(y, "y")
     if y.ndim == 0 or y.shape[0] != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(y) if y.ndim else 0}.")

@@ -81,7 +81,10 @@ KNOWN_METADATA = ("sample_weight", "groups", "X_val", "y_val")
 def check_metadata(
     owner: Any, metadata: Mapping[str, Any], method: str = "fit", accepted: Collection[str] = KNOWN_METADATA
 ) -> None:
-    """Raise TypeError for unknown arguments of a method, unless scikit-learn's metadata routing is enabled."""
+    """Raise TypeError for arguments of a method that are not in `accepted`, unless metadata routing is enabled.
+
+    Only `fit` accepts arguments without routing; for other methods, all arguments are unknown.
+    """
     unknown = [] if routing_enabled() else sorted(set(metadata).difference(accepted if method == "fit" else ()))
     if unknown:
         where, name = f"{type(owner).__name__}.{method}()", unknown[0]
@@ -90,14 +93,17 @@ def check_metadata(
 
 
 def check_prefit(members: Iterable[tuple[str, Any]]) -> None:
-    """Raise NotFittedError for the first member that is not fitted."""
+    """Raise NotFittedError for the first of the (name, estimator) pairs that is not fitted."""
     for name, member in members:
         shown = repr(name).replace("%", "%%")  # the message is used as a format string
         check_is_fitted(member, msg=f"Member {shown} must be fitted already; this %(name)s is not fitted yet.")
 
 
 def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[Any] | None:
-    """Return the groups of the rows with these indices; raise ValueError unless there is one group for each row."""
+    """Return the groups of the rows with these indices, None without groups.
+
+    Raises ValueError unless there is one group for each of the `n_rows` rows.
+    """
     if groups is None:
         return None
     group_labels = unmasked(groups, "groups")
@@ -107,7 +113,7 @@ def groups_of_rows(groups: Any, rows: NDArray[np.intp], n_rows: int) -> NDArray[
 
 
 def metadata_of_rows(metadata: Mapping[str, Any], rows: NDArray[np.intp], n_rows: int) -> dict[str, Any]:
-    """Return the metadata of the rows with these indices; only values with one entry per row are subset."""
+    """Return the metadata of the rows with these indices; only values with `n_rows` entries are subset."""
     return {
         key: _select_rows(value, rows) if key not in ("X_val", "y_val") and _is_by_row(value, n_rows) else value
         for key, value in metadata.items()
@@ -127,7 +133,7 @@ def _select_rows(value: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def ensemble_request(owner: Any, *, reads_validation_rows: bool = False) -> MetadataRequest:
-    """Return an ensemble's own metadata request: names set by `set_score_request`, and validation rows."""
+    """Return an ensemble's request: metadata of `score` by `set_score_request`, and optionally X_val and y_val."""
     request = MetadataRequest(owner=owner)
     for name, alias in owner._get_metadata_request().score.requests.items():
         if alias is not None:
@@ -160,7 +166,10 @@ def nested_estimators(member: Any) -> Iterator[Any]:
 
 
 def check_kind(what: str, member: Any, wants_classifier: bool) -> None:
-    """Raise ValueError unless a member is a classifier, or a regressor if `wants_classifier` is False."""
+    """Raise ValueError unless a member is a classifier, or a regressor if `wants_classifier` is False.
+
+    `what` is its name in the message. Estimators that predict but have no estimator type are accepted.
+    """
     kind = "classifier" if wants_classifier else "regressor"
     tags = tags_of(member)
     # An estimator that predicts but has no estimator type is accepted for either; fastens rankers and survival models
@@ -190,7 +199,10 @@ def names_of_weight_types(member: Any) -> dict[str, str]:
 
 
 def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
-    """Return the member with each `weight_type` of "auto" set to the ensemble's interpretation of the weights."""
+    """Set each `weight_type` of "auto" to frequency weights if all weights are integers, else importance weights.
+
+    The member is changed in place and returned.
+    """
     names = [name for name, value in names_of_weight_types(member).items() if value == AUTO]
     decided = FREQUENCY if are_copies(weight) else IMPORTANCE
     return member.set_params(**dict.fromkeys(names, decided)) if names else member
@@ -199,7 +211,10 @@ def with_weight_type(member: Any, weight: NDArray[np.float64]) -> Any:
 def drawn_seeds(
     member: Any, seeds: np.random.RandomState, is_drawn: Callable[[Any], bool] = lambda value: True
 ) -> dict[str, int]:
-    """Return {parameter: seed} for the random_state parameters of a member whose values `is_drawn` selects."""
+    """Return {parameter: drawn seed} for each random_state parameter of a member, also of nested estimators.
+
+    `is_drawn` receives the parameter's value and selects the parameters, by default all.
+    """
     all_parameters = member.get_params(deep=True)
     names = [
         name
@@ -235,7 +250,10 @@ def with_seed(member: Any, seed: int) -> Any:
 
 
 def resolve_method(name: str, member: Any, wanted: str, is_classification: bool, remedy: str = "") -> str:
-    """Return the name of the member's method for responses; error messages end with `remedy`."""
+    """Return the name of the method that produces a member's responses; `wanted` may be "auto".
+
+    Regressors always use `predict`. Raises ValueError, with the advice `remedy`, if a classifier lacks the method.
+    """
     if not is_classification:
         return "predict"
     # scikit-learn's stacking with the default final estimator, also in a pipeline, has these methods only once fitted.
@@ -248,7 +266,7 @@ def resolve_method(name: str, member: Any, wanted: str, is_classification: bool,
 
 
 def is_all_ours(member: Any, methods: Sequence[str] = ("fit", *METHODS)) -> bool:
-    """Return True for fastens estimators, except subclasses that override one of the methods."""
+    """Return True for fastens estimators whose methods of these names are not overridden by a user's subclass."""
     implementations = (getattr(type(member), name, None) for name in methods)
     return isinstance(member, BaseFastens) and all(
         method is None or str(getattr(method, "__module__", "")).startswith("fastens.") for method in implementations
@@ -316,18 +334,18 @@ def _accepts_any_argument(member: Any) -> bool:
 
 
 def added(parts: Iterable[Array]) -> Array:
-    """Return the sum of the members' responses, added sequentially: NumPy's order depends on the number of rows."""
+    """Return the sum of arrays, added one after another: the order of NumPy's sum depends on the number of rows."""
     return reduce(np.add, parts)
 
 
 def with_ties(votes: Array) -> Array:
-    """Return vote totals in which classes within rounding of the maximum are exactly equal, so the first one wins."""
+    """Return vote totals, (n_rows, n_classes), in which totals within rounding of the maximum equal it exactly."""
     most = votes.max(axis=1, keepdims=True)
     return np.where(votes >= most * (1 - _ROUNDING), most, votes)
 
 
 def check_labels_known(what: str, predicted: NDArray[Any], labels: NDArray[Any]) -> None:
-    """Raise MemberError for the first label that is not in `labels`."""
+    """Raise MemberError, which names the member by `what`, for the first predicted label not in `labels`."""
     label_set = set(labels.tolist())
     for label in predicted.tolist():
         if label not in label_set:
@@ -337,7 +355,10 @@ def check_labels_known(what: str, predicted: NDArray[Any], labels: NDArray[Any])
 
 
 def label_indices(what: str, response: Any, labels: NDArray[Any], n_rows: int) -> NDArray[np.intp]:
-    """Return the index in `labels` of each predicted label, (n_rows,); raise MemberError for unknown labels."""
+    """Return the index in `labels` of each predicted label, (n_rows,); `what` names the model in errors.
+
+    Raises MemberError for unknown labels, and unless there is one label for each row.
+    """
     predicted = np.asarray(response)
     _check_rows(what, predicted, n_rows, "one label for each row")
     predicted = predicted.reshape(n_rows)
@@ -348,7 +369,10 @@ def label_indices(what: str, response: Any, labels: NDArray[Any], n_rows: int) -
 
 
 def positions_of_classes(what: str, classes: NDArray[Any], labels: NDArray[Any]) -> list[int]:
-    """Return the positions in `labels` of a classifier's classes; raise MemberError for unknown labels."""
+    """Return the positions in `labels` of a classifier's `classes`; raise MemberError for unknown classes.
+
+    `what` is the classifier's name in the message.
+    """
     check_labels_known(what, classes, labels)
     position_of = {label: position for position, label in enumerate(labels.tolist())}
     return [position_of[label] for label in classes.tolist()]
@@ -387,7 +411,7 @@ def class_response(
 
 
 def place_columns(values: Array, columns: list[int], n_labels: int, lowest: float) -> Array:
-    """Return (n_rows, n_labels) with the columns of `values` at the positions `columns`, elsewhere `lowest`."""
+    """Return (n_rows, n_labels) with column k of `values` at the position `columns[k]`, and elsewhere `lowest`."""
     if columns == list(range(n_labels)):
         return values
     out = np.full((len(values), n_labels), lowest)
@@ -396,7 +420,7 @@ def place_columns(values: Array, columns: list[int], n_labels: int, lowest: floa
 
 
 def labels_with_columns(what: str, model: Any) -> NDArray[Any]:
-    """Return the labels of the columns of a fitted classifier's response, in their order."""
+    """Return the labels of a fitted classifier's response columns; raise MemberError if it has no `classes_`."""
     if not hasattr(model, "classes_"):
         raise MemberError(f"{what} must have classes_, the labels of its columns; {type(model).__name__} does not.")
     return np.asarray(model.classes_)
@@ -405,7 +429,11 @@ def labels_with_columns(what: str, model: Any) -> NDArray[Any]:
 def number_response(
     what: str, model: Any, X: Any, n_outputs: int | None = 1, options: Options | None = None, *, method: str = "predict"
 ) -> Array:
-    """Return a regressor's checked predictions, (n_rows, n_outputs); any number of outputs if None."""
+    """Return a regressor's checked response, (n_rows, n_outputs); any number of outputs if `n_outputs` is None.
+
+    `what` is the regressor's name in errors and `options` are further arguments of the method. Raises MemberError for
+    an unexpected shape, and for values that are not finite numbers.
+    """
     values, n_rows = numbers_of(what, getattr(model, method)(X, **(options or {}))), X.shape[0]
     if n_outputs == 1 or values.ndim < 2 or len(values) != n_rows:
         _check_rows(what, values, n_rows, "one number for each row")
@@ -426,7 +454,7 @@ def _check_rows(what: str, response: NDArray[Any], n_rows: int, needed: str) -> 
 
 
 def numbers_of(what: str, response: Any) -> Array:
-    """Return a response as a float64 array of the same shape; raise MemberError if it is not numeric."""
+    """Return a response as a float64 array of equal shape; raise MemberError, naming `what`, if it is not numeric."""
     try:
         return np.asarray(response, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -434,7 +462,7 @@ def numbers_of(what: str, response: Any) -> Array:
 
 
 def _check_values(what: str, values: Array, method: str) -> None:
-    """Raise MemberError for values that are not finite, and for invalid probabilities."""
+    """Raise MemberError for values that are not finite and, if `method` is predict_proba, invalid probabilities."""
     finite = np.isfinite(values)
     if not finite.all():
         raise MemberError(f"{what} must return finite numbers; got {values[~finite][0]} from its {method}.")
@@ -452,9 +480,10 @@ def _check_values(what: str, values: Array, method: str) -> None:
 
 
 def joint_classes(classes: Any, index: Array, members: NamedMembers, target: int | None = None) -> tuple[Any, Array]:
-    """Return the union of these classes and the classes of fitted members, and each row's index in it.
+    """Return the union of `classes` and the classes of fitted members, and each row's class index in the union.
 
-    With several targets, `classes` is a list, and so is the union.
+    `index` holds each row's index in `classes`. With several targets, `classes` and the union are lists, and `target`
+    is the index of the target whose classes are read from the members.
     """
     if isinstance(classes, list):
         of_targets = enumerate(zip(classes, index.T, strict=True))
@@ -479,7 +508,10 @@ def labels_of_members(members: NamedMembers, target: int | None = None) -> list[
 
 
 def joined_labels(parts: list[tuple[str, NDArray[Any]]]) -> NDArray[Any]:
-    """Return the sorted union of the labels; raise ValueError if some are text and some are not."""
+    """Return the sorted union of the labels of (name, labels) pairs.
+
+    Raises ValueError, which has the names, if some labels are text and some are not.
+    """
     what, first = parts[0]
     for other, labels in parts[1:]:
         first_labels, other_labels = first.tolist(), labels.tolist()
@@ -536,9 +568,9 @@ class _Queue:
         while (begun := self._begin()) is not None:
             tasks, first = begun
             with shared_work():
-                self._run(*first)
+                self._run_task(*first)
                 while (taken := self._next(tasks)) is not None:
-                    self._run(*taken)
+                    self._run_task(*taken)
 
     def close(self) -> None:
         """Drop the stored failures: raised errors keep their frames alive, and these frames keep the queue alive."""
@@ -551,7 +583,10 @@ class _Queue:
                 tasks.clear()
 
     def _begin(self) -> tuple[deque[tuple[int, Task]], tuple[int, Task]] | None:
-        """Return the next list of tasks and its first numbered task, or None if no tasks are left."""
+        """Return the list of tasks to work on and its first numbered task, removed; None if no tasks are left.
+
+        It is a list that no thread has begun or, if there is none, the longest of the others.
+        """
         with self._lock:
             if self._fresh:
                 self._begun.append(self._fresh.popleft())
@@ -565,7 +600,7 @@ class _Queue:
         with self._lock:
             return tasks.popleft() if tasks else None
 
-    def _run(self, number: int, task: Task) -> None:
+    def _run_task(self, number: int, task: Task) -> None:
         """Run a task; store an error with the task's number before raising it again."""
         try:
             task()
@@ -575,7 +610,7 @@ class _Queue:
 
 
 def _run_pool(queue: _Queue, n_workers: int) -> None:
-    """Run the queue's tasks in worker threads with one thread each, and raise the first failure in task order."""
+    """Run the queue's tasks in `n_workers` threads; raise the error of the first failed task in task order."""
     configuration = get_config()  # scikit-learn's configuration is thread-local
 
     def work() -> None:

@@ -39,7 +39,7 @@ class _Columns(BaseFastens):
     is_of_members_ = False
 
     def _learn_columns(self, X: Array, weight: Array | None) -> Array:
-        """Learn each column's scale and whether it holds probabilities, and return the standardised columns."""
+        """Learn each column's center, scale and whether it holds probabilities; return the standardised columns."""
         inside = np.fmin.reduce(X) >= 0, np.fmax.reduce(X) <= 1
         has_middle = np.any((X > 0) & (X < 1), axis=0)
         self.is_probability_ = inside[0] & inside[1] & has_middle & self._has_probabilities
@@ -56,7 +56,7 @@ class _Columns(BaseFastens):
         return self._columns(X)
 
     def _log_odds(self, X: NDArray[np.floating]) -> Array:
-        """Return the columns with probabilities replaced by log-odds, or by logarithms if they are the members'."""
+        """Return X with its probabilities replaced by log-odds, or by logarithms if members give all classes."""
         Z = X.astype(np.float64)
         np.clip(Z, -_LARGEST, _LARGEST, out=Z)
         share = Z[:, self.is_probability_]
@@ -65,7 +65,7 @@ class _Columns(BaseFastens):
         return Z
 
     def _columns(self, X: NDArray[np.floating]) -> Array:
-        """Return the standardised columns, with missing values replaced by the mean 0."""
+        """Return X with log-odds for probabilities, standardised, and with missing values replaced by the mean 0."""
         return np.nan_to_num((self._log_odds(X) - self.center_) / self.scale_, nan=0.0)
 
     def _sums(self, X: Any, coefficients: Array) -> Array:
@@ -82,7 +82,7 @@ class _Columns(BaseFastens):
         return np.concatenate([block for _, block in dense_blocks(X)])
 
     def _outputs(self) -> tuple[int, ...]:
-        """Return the leading shape of the coefficients; empty if they are a vector."""
+        """Return the leading shape of the coefficients, (n_outputs,); empty if they are a vector."""
         raise NotImplementedError
 
     def _check_shapes(self, arrays: Arrays) -> None:
@@ -185,12 +185,12 @@ class LogisticStacker(BaseClassifier, _Columns):
 
 
 def _weights_for_penalties(weight: Array | None) -> Array | None:
-    """Return weights for use with penalties: weights with a mean below 1 are scaled to a mean of 1."""
+    """Return weights for a penalised loss: divided by their mean if it is below 1; None remains None."""
     return None if weight is None else weight / weight_unit(weight)
 
 
 def _has_member_probabilities(X: Array, n_classes: int) -> bool:
-    """Return True if the columns are the probabilities of all classes, member by member."""
+    """Return True if X has the probabilities of three or more classes, member by member, which sum to 1."""
     if n_classes < 3 or X.shape[1] % n_classes:
         return False
     sums = X.reshape(len(X), -1, n_classes).sum(axis=2)
@@ -198,7 +198,10 @@ def _has_member_probabilities(X: Array, n_classes: int) -> bool:
 
 
 def _pool(Z: Array, codes: NDArray[np.intp], weight: Array | None, C: float) -> tuple[Array, Array]:
-    """Return the coefficients (n_classes, n_columns) and intercepts of the most likely logarithmic opinion pool."""
+    """Return the coefficients (n_classes, n_columns) and intercepts of the most likely logarithmic opinion pool.
+
+    `Z` holds the log probabilities by member, then class; `codes` the classes. `C` is the inverse penalty strength.
+    """
     n_classes = int(codes.max()) + 1
     predicted = Z.reshape(len(Z), -1, n_classes)
     n_members, of_rows = predicted.shape[1], np.ones(len(Z)) if weight is None else weight

@@ -95,19 +95,22 @@ class BaseLevels(BaseMembers):
     # Tables of predictions --------------------------------------------------
 
     def _meta(self, responses: list[Array]) -> Array:
-        """Return responses side by side, (n_rows, n_columns); two classes keep only the second's probability."""
+        """Return responses side by side, (n_rows, n_columns); binary targets keep only the second class."""
         is_binary = is_classifier(self) and not isinstance(self.classes_, list) and len(self.classes_) == 2
         return np.hstack(
             [response[:, 1:] if is_binary and response.shape[1] == 2 else response for response in responses]
         )
 
     def _next_table(self, levels: list[list[FittedMember]], metas: list[Array], X: Any) -> Any:
-        """Return the next level's input from `metas`, the response columns of each level, and the table `X`."""
+        """Return the next level's input: columns of the last level or all levels and, with `passthrough`, of X.
+
+        `metas` holds the response columns of each level in `levels`.
+        """
         meta = np.hstack(metas) if self.inputs_from == ALL else metas[-1]
         return hstack(meta, self._meta_names(levels), X) if self.passthrough else meta
 
     def _level_table(self, levels: list[list[FittedMember]], X: Any) -> Any:
-        """Return the next level's input for new rows, from the responses of these levels' members."""
+        """Return the input of the level after `levels` for new rows, from the responses of their members."""
         table, metas = X, []
         for depth, members in enumerate(levels, 1):
             metas.append(self._meta([member.respond(table) for member in members]))
@@ -204,11 +207,14 @@ class FinishedFits:
     levels: list[tuple[str, dict[str, str], FoldFits]]
 
     def folds_for(self, data: MemberData, options: Any) -> list[Fold] | None:
-        """Return the folds if the rows are unchanged, so that random folds are not drawn again; otherwise None."""
+        """Return the stored folds, so that random folds are not drawn again; None if rows or `options` have changed."""
         return self.folds if _hash([_hash_rows(data), options]) == self.rows else None
 
     def fits_for(self, depth: int, specs: list[MemberSpec], data: MemberData) -> FoldFits:
-        """Return the finished fits of a level whose members and data are unchanged."""
+        """Return the finished fits of the level with index `depth`, by (member name, fold), if its data are unchanged.
+
+        Fits of members that have changed are left out.
+        """
         if depth >= len(self.levels) or self.levels[depth][0] != _hash_rows(data):
             return {}
         _, before, fold_fits = self.levels[depth]
@@ -239,7 +245,7 @@ def _hash(value: Any) -> str:
 
 
 def _final_data(data: MemberData) -> MemberData:
-    """Return the data for the final estimator, which gets the weights unless it requests metadata."""
+    """Return the data for the final estimator, without routed metadata unless some is routed to it."""
     is_routed = data.routed is not None and _FINAL in data.routed
     return data if is_routed else replace(data, routed=None)
 
@@ -328,7 +334,11 @@ class BaseStacking(TransformerMixin, BaseLevels):
         check_weights_accepted([(_FINAL, self._final_template())], _final_data(data))
 
     def _start_progress(self, data: MemberData, rows: GivenRows) -> StackingProgress:
-        """Return the initial state; with `warm_start` and unchanged rows, it has the folds of the previous fit."""
+        """Return the initial state of a fit: its data, folds, and no finished levels.
+
+        With `warm_start` and unchanged rows, the folds are reused; otherwise finished fits of an earlier call are
+        discarded.
+        """
         if self._is_prefit:
             return StackingProgress(data, None, [])
         options = [self.cv, self.refit]
@@ -364,7 +374,10 @@ class BaseStacking(TransformerMixin, BaseLevels):
     def _resume_level(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], progress: StackingProgress
     ) -> tuple[list[FittedMember], list[Array]]:
-        """Fit a level's members, reusing finished fits, and return them with their out-of-fold responses."""
+        """Fit a level's members, reusing finished fits; return them and their out-of-fold responses.
+
+        The level is added to `progress`. Raises ValueError if `folds` is empty.
+        """
         if self._is_prefit:
             return self._fit_level(specs, data, [])
         depth = len(progress.levels)
@@ -421,7 +434,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
         return super()._routed_names() + ([] if {*requests.values()} <= {None, False} else [_FINAL])
 
     def _routed_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the final estimator's `predict`: all, or only those that metadata routing selects."""
+        """Return the arguments for the final estimator's `predict`: all, or the routed ones if routing is enabled."""
         if not options or not routing_enabled():
             return options
         return process_routing(self, "predict", **options).final_estimator.predict
@@ -465,7 +478,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
 
 def _final_has(method: str) -> Any:
-    """Return a decorator for a method that exists only if the final estimator has it."""
+    """Return a decorator for a method that exists only if the final estimator, fitted or not, has `method`."""
 
     def check(self: BaseStacking) -> bool:
         getattr(self.final_estimator_ if hasattr(self, "final_estimator_") else self._final_template(), method)
@@ -545,14 +558,14 @@ class StackingClassifier(BaseClassifier, BaseStacking):
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def _final_response(self, X: Any, method: str) -> Array:
-        """Return the checked response of a method of the final estimator to the members' predictions."""
+        """Return the checked response of the final estimator's `method` for the rows of X."""
         table, labels = self._final_table(X), self._final_labels()
         if isinstance(labels, list):
             return several_response("final_estimator", self.final_estimator_, table, method, labels)
         return class_response("final_estimator", self.final_estimator_, table, method, labels)
 
     def _final_labels(self) -> Any:
-        """Return the classes as the final estimator has them: labels, or class indices."""
+        """Return the classes by which the final estimator was fitted: labels, or the indices 0, 1, ...."""
         if is_fitted_on_labels(self.final_estimator_):
             return self.classes_
         if isinstance(self.classes_, list):
@@ -593,7 +606,10 @@ class StackingRegressor(BaseRegressor, BaseStacking):
     _response_method = "predict"
 
     def _explained_parts(self, rows: ExplainedRows) -> tuple[list[Part], float]:
-        """Return the members, weighted by the slopes of the final estimator, which must be linear."""
+        """Return the members, weighted by the slopes of the linear final estimator, and its constant.
+
+        Raises ValueError if the final estimator is not linear, with `passthrough`, or with several levels.
+        """
         members, *deeper = self._fitted_levels
         if deeper or self._as_fitted().passthrough:
             raise ValueError(
@@ -633,7 +649,8 @@ class StackingRegressor(BaseRegressor, BaseStacking):
 def _linear_candidates(estimator: Any, table: Array) -> Iterator[tuple[Array, float]]:
     """Yield (slopes, constant) candidates of a linear regressor: its coefficients, then finite differences.
 
-    With the coefficients, the explanation of a row does not depend on the other rows.
+    `table` is its input, whose column means are the point of the differences. With the coefficients, the explanation of
+    a row does not depend on the other rows.
     """
     n_members = table.shape[1]
     slopes, constant = np.ravel(getattr(estimator, "coef_", ())), np.ravel(getattr(estimator, "intercept_", ()))

@@ -199,9 +199,10 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
     def _fit_in_time(
         self, specs: list[MemberSpec], data: MemberData, folds: list[Fold], end: float
     ) -> tuple[list[FittedMember], list[Array], list[float]]:
-        """Fit members on each fold in turn until the next fit would probably exceed the time limit.
+        """Fit members on each fold in turn until the next fit would probably end after `end`.
 
-        Returns the members, their out-of-fold responses, and the seconds of the last fit of each.
+        Returns the members, their out-of-fold responses, and the seconds of the last fit of each. `end` is a time of
+        `time.monotonic`. The first member is always fitted.
         """
         members: list[FittedMember] = []
         responses: list[Array] = []
@@ -234,9 +235,10 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
     def _fit_again(
         self, specs: list[MemberSpec], data: MemberData, members: list[FittedMember], seconds: list[float], end: float
     ) -> None:
-        """Replace the fold models of members with weight by models of all rows; with a limit, while time remains.
+        """Replace, in the list `members`, the fold models of members with weight by models fitted on all rows.
 
-        Members without weight keep the model of one fold.
+        Only fits that should finish before `end`, judged by the `seconds` of one fold, are started. Members without
+        weight keep the model of one fold.
         """
         weights = self.weights_.reshape(len(members), -1).sum(axis=1)
         members[:] = [
@@ -253,7 +255,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
                     members[index] = member
 
     def _learned_weights(self, responses: list[Array], data: MemberData) -> Array:
-        """Return the weights learned from the members' out-of-fold responses, and store their losses."""
+        """Return the weights learned from the members' out-of-fold responses; also store the members' losses."""
         kept = np.flatnonzero(rows_with_responses(responses))
         stacked = np.stack([response[kept] for response in responses])
         out_of_fold = self._out_of_fold(stacked, data.y[kept].reshape(len(kept), -1), data.weight[kept])
@@ -261,15 +263,18 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return learn_weights(cast(str, self.weights), out_of_fold)
 
     def _out_of_fold(self, responses: Array, target: Array, weight: Array) -> OutOfFold:
-        """Return the responses, (n_members, n_rows, n_outputs), and targets that weights are learned from."""
+        """Return the data to learn weights from: responses, (n_members, n_rows, n_outputs), targets, row weights."""
         raise NotImplementedError
 
     def _passed_weights(self, specs: list[MemberSpec]) -> Array:
-        """Return the weights as an array, (n_members,) or (n_members, n_classes)."""
+        """Return `weights` as an array, (n_members,) or (n_members, n_classes), equal weights if None.
+
+        Raises ValueError for invalid weights.
+        """
         names = [spec.name for spec in specs]
         if self.weights is None:
             return np.full(len(names), 1 / len(names))
-        member_weights = self._weights_in_order(names)
+        member_weights = self._active_weights(names)
         try:
             weights = np.asarray(member_weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -283,17 +288,21 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
             raise ValueError(f"weights must be finite, non-negative and not all zero; got {weights.tolist()}.")
         return weights
 
-    def _weights_in_order(self, names: list[str]) -> list[Any]:
-        """Return the weights of the members that are not dropped; weights may be given by name."""
-        all_names = self._passed_names(names)
+    def _active_weights(self, active_names: list[str]) -> list[Any]:
+        """Return `weights` of the members that are not dropped, in order; missing keys of a dict have weight 1.
+
+        Raises ValueError if a dict has names that are not members.
+        """
+        all_names = self._passed_names(active_names)
         if isinstance(self.weights, Mapping):
             unknown = [name for name in self.weights if name not in all_names]
             if unknown:
                 raise ValueError(f"weights must name members; got {unknown[0]!r}, the members are {all_names}.")
-            return [self.weights.get(name, 1.0) for name in names]
+            return [self.weights.get(name, 1.0) for name in active_names]
         member_weights: list[Any] = list(cast(Any, self.weights))
-        if len(member_weights) == len(all_names) != len(names):
-            member_weights = [weight for name, weight in zip(all_names, member_weights, strict=True) if name in names]
+        if len(member_weights) == len(all_names) != len(active_names):
+            pairs = zip(all_names, member_weights, strict=True)
+            member_weights = [weight for name, weight in pairs if name in active_names]
         return member_weights
 
     def _check_losses(self, arrays: Arrays) -> None:
@@ -326,12 +335,15 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
         return np.sqrt(added(weights * (responses - mean) ** 2))
 
     def _member_weights(self) -> Array:
-        """Return one weight for each member; the weights sum to 1."""
+        """Return one weight for each member, averaged over classes if weights are by class; they sum to 1."""
         weights = self.weights_ if self.weights_.ndim == 1 else self.weights_.mean(axis=1)
         return weights / weights.sum()
 
     def _member_range(self, responses: Array, share: float) -> Array:
-        """Return the weighted quantiles over the members that enclose `share` of them, (n_samples, n_outputs, 2)."""
+        """Return the weighted quantiles over the members that enclose `share` of them, (n_samples, n_outputs, 2).
+
+        Raises ValueError unless 0 < `share` <= 1.
+        """
         real(0, 1, open_low=True).check("share", share)
         order = np.argsort(responses, axis=0, kind="stable")
         ordered = np.take_along_axis(responses, order, axis=0)
@@ -345,7 +357,7 @@ class BaseVoting(TransformerMixin, BaseWeightedMembers):
     # Members --------------------------------------------------
 
     def _names_out(self, per_member: int, input_features: Any) -> NDArray[np.object_]:
-        """Return the output names of `transform`, `per_member` for each member."""
+        """Return the output names of `transform`: `per_member` for each member, numbered if more than 1."""
         self._check_fitted()
         _check_feature_names_in(self, input_features, generate_names=False)
         prefix = type(self).__name__.lower()
@@ -362,7 +374,7 @@ _FACTOR = real(0)
 
 
 def _is_soft(self: VotingClassifier) -> bool:
-    """Return True with soft voting; otherwise raise AttributeError."""
+    """Return True with soft voting; raise AttributeError otherwise, so that `predict_proba` does not exist."""
     if (voting := self._as_fitted().voting) != SOFT:
         raise AttributeError(f"predict_proba is not available when voting={voting!r}")
     return True
@@ -439,7 +451,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return index
 
     def _read_factors(self, arrays: Arrays | None = None) -> None:
-        """Set the factors of each target's classes from `class_weights`; `arrays` is ignored."""
+        """Set the factors of each target's class probabilities from `class_weights`; `arrays` is ignored."""
         self._class_factors_by_target = _factors_by_target(self.class_weights, self.classes_)
 
     _saved: ClassVar[SavedParts] = (Saved(finish=_read_factors),)
@@ -455,7 +467,7 @@ class VotingClassifier(BaseClassifier, BaseVoting):
         return OutOfFold(responses, is_class.astype(np.float64), weight, is_classification=True)
 
     def _averages(self, X: Any) -> list[Array]:
-        """Return weighted sums over the members for each target, (n_samples, n_classes), with rows that sum to 1."""
+        """Return each target's weighted averages times class factors, (n_samples, n_classes), divided by row sums."""
         parts = split_targets(self._weighed_responses(X), self.classes_)
         weights = self.weights_[:, None, None] if self.weights_.ndim == 1 else self.weights_[:, None, :]
         averages = []
@@ -621,7 +633,7 @@ class VotingRegressor(BaseRegressor, BaseVoting):
 
 
 def _factors_by_target(class_weights: Any, classes: Any) -> list[Array]:
-    """Return the factors of each target's classes, an array (n_classes,) for each target."""
+    """Return the class factors of each target, (n_classes,); raise ValueError unless there is one entry per target."""
     if not isinstance(classes, list):
         return [_class_factors(class_weights, classes)]
     by_target = [None] * len(classes) if class_weights is None else class_weights
@@ -634,7 +646,10 @@ def _factors_by_target(class_weights: Any, classes: Any) -> list[Array]:
 
 
 def _class_factors(class_weights: Any, classes: NDArray[Any]) -> Array:
-    """Return the factor of each class's probability, (n_classes,), by `class_weights`; 1 by default."""
+    """Return the factors of class probabilities, (n_classes,), from an array, a dict or None; 1 by default.
+
+    Raises ValueError for unknown classes and invalid factors.
+    """
     if class_weights is None:
         return np.ones(len(classes))
     if isinstance(class_weights, Mapping):
@@ -666,8 +681,8 @@ _DETAILED = {"n_estimators": 150, "l2_regularization": 0.1, "split_penalty": 0.5
 def best_ensemble(boosting: Any, time_limit: float | None, parameters: Mapping[str, Any]) -> Any:
     """Return the ensemble of `with_quality("best")` for a class of boosting, or None if members lack a parameter.
 
-    The first member has the defaults, and the selection is shrunk towards it, which guards small tables against
-    weights that are better than the defaults only by chance.
+    `parameters` are set for the members, and for the ensemble where it has them. The first member has the defaults, and
+    the selection is shrunk towards it, which guards small tables against weights that are better only by chance.
     """
     if not SHARED.issuperset(parameters):
         return None

@@ -109,7 +109,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     @property
     def _response_method(self) -> str:  # type: ignore[override]
-        """The method of the members that produces responses."""
+        """The name of the members' method for responses: `predict_proba` with Hedge if all have it, or `predict`."""
         members = [member for level in self._levels() for _, member in level]
         has_shares = all(hasattr(member, "predict_proba") for member in members)
         return "predict_proba" if self.algorithm == HEDGE and has_shares else "predict"
@@ -191,7 +191,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return self
 
     def _first_batch(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> WeightedMajorityClassifier:
-        """Learn the columns and the classes, and weight prefit members or train the others."""
+        """Learn columns and classes from the first batch, and weight prefit members or train the other members."""
         self._declared_classes = None if classes is None else read_classes(classes)
         try:
             data, _ = self._start_members(X, y, {"sample_weight": sample_weight})
@@ -214,7 +214,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
 
     @property
     def _known_classes(self) -> Any:
-        """The classes that `partial_fit` declares, and the classes of prefit members."""
+        """The `classes` of `partial_fit` joined with the classes of prefit members; None if there are neither."""
         declared = getattr(self, "_declared_classes", None)
         if not self.prefit:
             return declared
@@ -222,7 +222,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
         return joined_labels(parts) if parts else None
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Any:
-        """Return the weights unchanged in `partial_fit`; otherwise as the base class counts them."""
+        """Return weights unchanged in `partial_fit`, else scaled by `weight_type`; in `fit`, `is_fit` is True."""
         # The mean weight of a stream is unknown, so `partial_fit` uses weights unchanged, even in its first batch.
         return weight if hasattr(self, "_declared_classes") else super()._weights_to_count(weight, is_fit=is_fit)
 
@@ -255,7 +255,7 @@ class WeightedMajorityClassifier(BaseClassifier, BaseWeightedMembers):
             self._update_by(responses[:, part], y[part], weight[part])
 
     def _update_by(self, responses: Array, y: NDArray[np.intp], weight: Array) -> None:
-        """Update the members' weights by the rows of one block, whose size bounds the memory of temporary copies."""
+        """Update weights and mistake counts by a block of rows; responses are (n_members, n_rows, n_classes)."""
         fitted = self._as_fitted()  # the bound assumes one beta for all rows
         losses = 1.0 - responses[:, np.arange(len(y)), y]
         lost = losses * weight
@@ -308,7 +308,7 @@ def _is_online(model: Any) -> bool:
 
 
 def _expand_copies(data: MemberData) -> MemberData:
-    """Return the training rows with integer weights expanded to copies and rows of zero weight removed."""
+    """Return the rows with integer weights expanded to copies; other weights stay, without rows of zero weight."""
     weight = data.sample_weight
     if weight is None:
         return data

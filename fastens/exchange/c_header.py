@@ -176,7 +176,7 @@ def _number(value: float) -> str:
 
 
 def _categories(view: ModelView) -> Iterable[str]:
-    """Return the tables of categories and the functions that look up their positions."""
+    """Yield the C tables of all columns' categories, texts and numbers apart, and functions that look up positions."""
     by_column = [column.categories or [] for column in view.columns]
     texts = [[_text(each) for each in categories if isinstance(each, str)] for categories in by_column]
     numbers = [[_number(float(each)) for each in categories if not isinstance(each, str)] for categories in by_column]
@@ -191,7 +191,7 @@ def _categories(view: ModelView) -> Iterable[str]:
 
 
 def _tables(view: ModelView) -> Iterable[str]:
-    """Return the tables of the nodes of all trees, the words of the sets, and the leaf values."""
+    """Yield the C tables of all trees: nodes, bitmaps of category sets in 32-bit words, leaf values and roots."""
     trees = join_trees(view.trees, view.tree_output)
     is_leaf, width = trees.is_leaf, trees.value.shape[1]
     first, size = np.full(len(is_leaf), -1), np.zeros(len(is_leaf), dtype=np.int64)
@@ -244,7 +244,7 @@ def _predict(view: ModelView) -> str:
 
 
 def _classes(view: ModelView) -> str:
-    """Return the table of labels and the function that returns the class index."""
+    """Return the C table of labels and the function that writes each target's class; empty in regression."""
     if view.targets[0].classes is None:
         return ""
     labels = [_text(label) for target in view.targets for label in np.asarray(target.classes).tolist()]

@@ -71,6 +71,11 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
         The `model_info` of the file.
     n_outputs : int
         The number of raw predictions per row.
+
+    Raises
+    ------
+    ModelFileError
+        If the loss function is unknown or the class names do not match the outputs.
     """
     parameters = info.get("params") or {}
     function = parameters.get("loss_function") if isinstance(parameters, dict) else None
@@ -86,7 +91,10 @@ def objective_of(info: dict[str, Any], n_outputs: int) -> Objective:
 
 
 def _number_objective(loss_name: str, options: dict[str, Any], n_outputs: int) -> Objective | None:
-    """Return the objective of a regression, survival or ranking model; `loss_name` is CatBoost's name of the loss."""
+    """Return the objective of a regression, survival or ranking model; None for an unknown loss.
+
+    `loss_name` is CatBoost's name of the loss, and `options` are its parameters.
+    """
     if loss_name in _LEVELS:
         levels = [number(level, "alpha") for level in str(options.get("alpha", "0.5")).split(",")]
         return Objective(REGRESSOR, {"loss": _LEVELS[loss_name], "quantile": levels[0] if len(levels) == 1 else levels})
@@ -102,7 +110,11 @@ def _number_objective(loss_name: str, options: dict[str, Any], n_outputs: int) -
 
 
 def _class_objective(loss_name: str, info: dict[str, Any], n_outputs: int) -> Objective:
-    """Return the objective of a classification model, with its labels; `loss_name` is CatBoost's name of the loss."""
+    """Return the objective of a classification model, with its labels.
+
+    `loss_name` is CatBoost's name of the loss, and `info` is `class_params` of the file. Raises ModelFileError if the
+    class names do not match the outputs.
+    """
     if loss_name == "MultiLogloss":
         return Objective(CLASSIFIER, n_targets=n_outputs, classes=[np.arange(2)] * n_outputs)
     n_classes = 2 if n_outputs == 1 else n_outputs
@@ -132,6 +144,11 @@ def read_catboost(model: dict[str, Any]) -> ForeignModel:
     ----------
     model : dict
         The parsed content of the file.
+
+    Raises
+    ------
+    ModelFileError
+        If the model is malformed or has features or splits that fastens cannot import.
     """
     features = _Features(part(model, "features_info", dict))
     scale_and_bias = part(model, "scale_and_bias", list)
@@ -150,7 +167,7 @@ def read_catboost(model: dict[str, Any]) -> ForeignModel:
 
 
 def read_object(model: Any) -> ForeignModel:
-    """Read a fitted estimator of CatBoost's Python package."""
+    """Read a fitted estimator of CatBoost's Python package; raise ModelFileError if it is not fitted."""
     if not model.is_fitted():
         raise refuse(f"the {type(model).__name__} must be fitted")
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +210,10 @@ class _Features:
         self._set_categories(categories, info.get("cat_features_hash") or [])
 
     def _set_categories(self, categories: list[Any], named: list[Any]) -> None:
-        """Set the categories of the columns, and the position of each category by its hash."""
+        """Set the categories of the columns, and each category's position by its hash.
+
+        `categories` are the file's categorical features, and `named` are its pairs of a hash and a category.
+        """
         texts = {_signed(part(pair, "hash", int)): part(pair, "value", str) for pair in named}
         self.position: dict[int, dict[int, int]] = {}
         for feature in categories:
@@ -205,7 +225,10 @@ class _Features:
             self.position[index] = {value: position for position, value in enumerate(hashes)}
 
     def test(self, split: Any) -> _Test:
-        """Return a split's column, its threshold, True if missing values go left, and the categories that go left."""
+        """Return a split's column, its threshold, True if missing values go left, and the categories that go left.
+
+        The categories are None for a numeric split. Raises ModelFileError for splits of other types.
+        """
         kind = part(split, "split_type", str)
         if kind == "FloatFeature":
             column = self._column("float", split)
@@ -219,7 +242,7 @@ class _Features:
         raise refuse(_ADVICE if kind == "OnlineCtr" else f"a split of the type {kind[:40]!r} cannot be read")
 
     def _column(self, feature_type: str, split: dict[str, Any]) -> int:
-        """Return the column of a split; `feature_type` is "float" or "cat"."""
+        """Return the column of a split of type "float" or "cat"; raise ModelFileError if there is no such feature."""
         key = feature_type, part(split, f"{feature_type}_feature_index", int)
         if key not in self.column:
             raise refuse(f"{feature_type}_feature_index={key[1]} is not a feature of the model")
@@ -233,7 +256,7 @@ def _signed(value: int) -> int:
 
 
 def _tree(tests: list[_Test], children: tuple[Any, Any], value: Any, weight: Any) -> FlatTrees:
-    """Return a tree whose leaves follow its splits; `children` are both children of the splits."""
+    """Return a tree whose nodes are the splits, then the leaves; `children` are all left and all right children."""
     n_leaves = len(value)
     feature, threshold, missing_left, sets = zip(*tests, strict=True) if tests else ((), (), (), ())
     left, right = (np.append(np.array(each, dtype=np.int64), np.full(n_leaves, -1)) for each in children)
@@ -250,7 +273,10 @@ def _tree(tests: list[_Test], children: tuple[Any, Any], value: Any, weight: Any
 
 
 def _symmetric(tree: Any, features: _Features, width: int) -> FlatTrees:
-    """Read an oblivious tree: one split per level, where the first is the lowest bit of a leaf's index."""
+    """Read an oblivious tree: one split per level, where the first is the lowest bit of a leaf's index.
+
+    `width` is the number of values per leaf. Raises ModelFileError if the tree is malformed or too deep.
+    """
     splits = part(tree, "splits", list) if tree.get("splits") is not None else []
     depth = len(splits)
     if depth > _DEEPEST:
@@ -266,7 +292,7 @@ def _symmetric(tree: Any, features: _Features, width: int) -> FlatTrees:
 
 
 def _nested(tree: Any, features: _Features, width: int) -> FlatTrees:
-    """Read a non-symmetric tree, which is stored as nested records."""
+    """Read a non-symmetric tree, which is stored as nested records; `width` is the number of values per leaf."""
     splits: list[_Test] = []
     children: list[list[tuple[bool, int]]] = []
     values: list[np.ndarray] = []

@@ -66,7 +66,10 @@ def export(model: Any, path: str | os.PathLike[str] | None, format: str, options
 
 @contextmanager
 def refusals(model: Any, format: str) -> Iterator[None]:  # noqa: A002
-    """Convert CannotHoldError to a ValueError that names the model and the format."""
+    """Convert CannotHoldError to a ValueError that names the model and the format, in a `with` block.
+
+    Raises ValueError at once if the model does not consist of its own trees.
+    """
     name = type(model).__name__
     if not hasattr(model, "_ensemble"):
         raise ValueError(f"{name} must be made of its own trees for export; this one has other members.")
@@ -111,7 +114,10 @@ class LinkedTarget(NamedTuple):
 
 
 def targets_of(model: Any) -> tuple[list[LinkedTarget], float]:
-    """Return the targets of a model and the factor of its raw predictions that their links need."""
+    """Return a model's targets, and the factor by which raw predictions are multiplied before the links.
+
+    Raises CannotHoldError if predictions are neither sums, means nor path lengths of trees, or for an unnamed link.
+    """
     if model._combination == "path length":
         parameters = (float(model._mean_path_length()), float(model.offset_))
         return [LinkedTarget(slice(0, 1), "anomaly", None, parameters)], 1.0
@@ -146,7 +152,10 @@ def targets_of(model: Any) -> tuple[list[LinkedTarget], float]:
 
 
 def _link(loss: Any) -> tuple[str, float]:
-    """Return the name of the inverse link of a loss, and the factor that it needs."""
+    """Return the name of a loss's inverse link, and the factor of raw predictions that it needs.
+
+    Raises CannotHoldError if a custom loss has its own `predict` or a link without a name.
+    """
     if isinstance(loss, CustomLoss) and hasattr(loss._source, "predict"):
         raise CannotHoldError("a custom loss with a method predict")
     if not loss.link.name:
@@ -198,7 +207,7 @@ def note_of(model: Any, columns: list[Any], targets: list[Any]) -> dict[str, Any
 
 
 def _survival_of(model: Any) -> dict[str, Any]:
-    """Return the distribution of the times, or the baseline hazard."""
+    """Return an AFT model's error distribution and scale, or a Cox model's times and cumulative hazard."""
     errors = model._options("loss")
     if errors is not None:
         return {"distribution": errors.distribution, "scale": float(errors.scale)}
@@ -278,7 +287,7 @@ class ModelView:
                 raise CannotHoldError(f"the character {match.group()!r} in {what}")
 
     def by_output(self) -> list[list[FlatTrees]]:
-        """Return the single-valued trees of each raw prediction; their sum includes the baseline."""
+        """Return, for each raw prediction, its trees with one value per node; their sum includes the baseline."""
         parts: list[list[FlatTrees]] = [[] for _ in range(self.n_outputs)]
         for tree, output in zip(self.trees, self.tree_output, strict=True):
             for k in range(self.n_outputs) if self.has_vector_leaves else (output,):
@@ -287,7 +296,7 @@ class ModelView:
         return [trees or [leaf(float(self.baseline[k]))] for k, trees in enumerate(parts)]
 
     def rounds(self) -> list[tuple[int, FlatTrees]]:
-        """Return all trees of `by_output` round by round, each with the index of its raw prediction."""
+        """Return (index of raw prediction, tree) pairs round by round; outputs with fewer trees get zero leaves."""
         outputs = self.by_output()
         n_rounds = max(map(len, outputs))
         return [
@@ -348,7 +357,10 @@ def view_of(model: Any, *, is_lightgbm: bool = False) -> ModelView:
 
 
 def _columns(model: Any, trees: TreeEnsemble) -> list[ModelColumn]:
-    """Return the columns of X; columns of models from other libraries may contain category codes."""
+    """Return the columns of X, and then columns derived from dates; columns of imported models may hold codes.
+
+    Raises CannotHoldError for categories known only by hashes, and ValueError for ordered categories.
+    """
     encoder, columns = model._encoder, []
     names, conventions = encoder.part_names(), getattr(encoder, "conventions", {})
     for index, categories in enumerate(encoder.categories):
@@ -369,7 +381,7 @@ def _columns(model: Any, trees: TreeEnsemble) -> list[ModelColumn]:
 
 
 def _column_of(model: Any) -> NDArray[np.intp]:
-    """Return the exported column of each column that the trees use; parts of dates are exported as columns."""
+    """Return, for each column that the trees split, the index of the exported column: X, then parts of dates."""
     encoder = model._encoder
     n_columns, n_parts = len(encoder.categories), len(encoder.date_parts)
     exported = np.array([*range(n_columns), *encoder.repeated, *range(n_columns, n_columns + n_parts)], dtype=np.intp)
@@ -377,7 +389,7 @@ def _column_of(model: Any) -> NDArray[np.intp]:
 
 
 def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[ModelColumn], factor: float) -> list[FlatTrees]:
-    """Return each tree of the ensemble with exported columns, and with leaf values multiplied by `factor`."""
+    """Return each tree with `columns` as features, category sets by position, and values times `factor`."""
     is_categorical = np.array([each.categories is not None for each in columns])
     column = np.where(trees.feature >= 0, _column_of(model)[trees.feature], -1)
     by_category = (column >= 0) & is_categorical[column]
@@ -417,7 +429,7 @@ def _flat_trees(model: Any, trees: TreeEnsemble, columns: list[ModelColumn], fac
 
 
 def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
-    """Return the linear models of leaves; raise CannotHoldError if they do not extrapolate."""
+    """Return the leaves' linear models by node index, times `factor`; raise CannotHoldError if they clip inputs."""
     linear = trees.linear
     if np.isfinite(linear.lower).any() or np.isfinite(linear.upper).any():
         raise CannotHoldError("linear leaves that clip to the range of their training rows")
@@ -430,7 +442,7 @@ def _lines(model: Any, trees: Any, factor: float) -> dict[int, Line]:
 
 
 def _codes_of_categories(model: Any, trees: TreeEnsemble, columns: list[ModelColumn]) -> NDArray[np.int64]:
-    """Return the bin codes of each column's categories by position, followed by missing and unseen values."""
+    """Return the bin codes of categories, (n_features, most categories + 2), then of missing and unseen values."""
     encoder = model._encoder
     sizes = [len(column.categories or ()) for column in columns]
     rows = np.full((max(sizes, default=0) + 2, len(sizes)), np.nan)

@@ -44,7 +44,10 @@ class ForeignEncoder(InputEncoder):
     def of(
         cls, encoder: InputEncoder, conventions: dict[int, str], missing_number: float | None, *, absent: bool
     ) -> InputEncoder:
-        """Return the encoder with conventions, or unchanged if there are none."""
+        """Return a copy of the encoder with another library's conventions by column; unchanged if there are none.
+
+        `absent` is True if values that a sparse table does not store are missing.
+        """
         if not conventions and missing_number is None and not absent:
             return encoder
         foreign = cls.__new__(cls)
@@ -54,12 +57,12 @@ class ForeignEncoder(InputEncoder):
 
     @property
     def changes_numbers(self) -> bool:
-        """True if numeric tables need to be transformed."""
+        """True if some numbers must be replaced, for example because the other library treats them as missing."""
         has_rules = self.missing_number is not None or self.absent_is_missing
         return has_rules or ZERO_IS_MISSING in self.conventions.values() or super().changes_numbers
 
     def named(self, categories: list[list[Any] | None]) -> InputEncoder:
-        """Return an encoder whose hashed categories are replaced by their texts from another table."""
+        """Return an encoder whose hashed categories are replaced by texts; `categories` are another table's lists."""
         encoder = self.with_more_categories([None] * len(categories))
         for index, convention in self.conventions.items():
             if convention == HASHED:
@@ -91,7 +94,7 @@ class ForeignEncoder(InputEncoder):
         return cls.of(encoder, conventions, number, absent=state["absent_is_missing"] is True)
 
     def _categories_in(self, table: Table, index: int) -> list[Any]:
-        """Return the categories of a column of the table; hashes become the values that have them."""
+        """Return a column's categories; a hash becomes the value of the table that has it, if there is one."""
         categories = super()._categories_in(table, index)
         if self.conventions.get(index) != HASHED:
             return categories
@@ -100,7 +103,7 @@ class ForeignEncoder(InputEncoder):
         return [values.get(digest, category) for digest, category in zip(hashes, categories, strict=True)]
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
-        """Write the position of each value among the column's categories to `out`; `unseen` for others."""
+        """Write each value's position among the categories of column `index` to `out`, or `unseen` for others."""
         convention, categories = self.conventions.get(index), self.categories[index] or []
         is_array = table.names is None and getattr(table.arrays[index], "dtype", np.dtype(object)).kind in "biuf"
         if convention == TRUNCATED or (convention == ARRAY_CODES and is_array):
@@ -113,7 +116,7 @@ class ForeignEncoder(InputEncoder):
         super()._find_positions(table, index, out, unseen)
 
     def _marked(self, numbers: Floats) -> Floats:
-        """Replace the missing-value code by NaN, in place, and return the array."""
+        """Replace the number that the model treats as missing by NaN, in place, and return the array."""
         if self.missing_number is not None:
             with np.errstate(over="ignore"):
                 numbers[numbers.astype(np.float32) == np.float32(self.missing_number)] = np.nan
@@ -177,7 +180,7 @@ def category_text(value: Any) -> str:
 
 
 def city_hash(content: bytes) -> int:
-    """Return the 64-bit hash of some bytes."""
+    """Return the 64-bit hash of some bytes by CityHash64, by which CatBoost stores categories."""
     n = len(content)
     if n <= 16:
         return _up_to_16(content, n)
@@ -192,13 +195,13 @@ def _word(content: bytes, at: int, size: int = 8) -> int:
 
 
 def _rotate(value: int, shift: int) -> int:
-    """Rotate a 64-bit integer to the right."""
+    """Return a 64-bit integer whose bits are rotated to the right by `shift` positions."""
     value &= _MASK
     return ((value >> shift) | (value << (64 - shift))) & _MASK if shift else value
 
 
 def _mix(value: int) -> int:
-    """Return the exclusive or of a 64-bit integer and its upper 17 bits (CityHash's ShiftMix)."""
+    """Return the exclusive or of a 64-bit integer and the integer shifted right by 47 bits (CityHash's ShiftMix)."""
     value &= _MASK
     return value ^ (value >> 47)
 
@@ -211,7 +214,7 @@ def _join(low: int, high: int) -> int:
 
 
 def _up_to_16(s: bytes, n: int) -> int:
-    """Return the hash of n <= 16 bytes."""
+    """Return the CityHash64 of the n <= 16 bytes `s`."""
     if n > 8:
         a, b = _word(s, 0), _word(s, n - 8)
         return _join(a, _rotate(b + n, n)) ^ b
@@ -224,22 +227,22 @@ def _up_to_16(s: bytes, n: int) -> int:
 
 
 def _up_to_32(s: bytes, n: int) -> int:
-    """Return the hash of 17 to 32 bytes."""
+    """Return the CityHash64 of the n bytes `s`, where n is 17 to 32."""
     a, b, c, d = _word(s, 0) * _K1, _word(s, 8), _word(s, n - 8) * _K2, _word(s, n - 16) * _K0
     low = _rotate(a - b, 43) + _rotate(c, 30) + d
     return _join(low & _MASK, (a + _rotate(b ^ _K3, 20) - c + n) & _MASK)
 
 
 def _up_to_64(s: bytes, n: int) -> int:
-    """Return the hash of 33 to 64 bytes."""
-    first = _sums(_word(s, 0) + (n + _word(s, n - 16)) * _K0, (_word(s, 8), _word(s, 16)), _word(s, 24))
-    last = _sums(_word(s, 16) + _word(s, n - 32), (_word(s, n - 24), _word(s, n - 16)), _word(s, n - 8))
+    """Return the CityHash64 of the n bytes `s`, where n is 33 to 64."""
+    first = _half_sums(_word(s, 0) + (n + _word(s, n - 16)) * _K0, (_word(s, 8), _word(s, 16)), _word(s, 24))
+    last = _half_sums(_word(s, 16) + _word(s, n - 32), (_word(s, n - 24), _word(s, n - 16)), _word(s, n - 8))
     mixed = _mix((first[0] + last[1]) * _K2 + (last[0] + first[1]) * _K0)
     return _mix(mixed * _K0 + first[1]) * _K2 & _MASK
 
 
-def _sums(a: int, middle: tuple[int, int], z: int) -> tuple[int, int]:
-    """Return the two sums that CityHash computes for half of 33 to 64 bytes."""
+def _half_sums(a: int, middle: tuple[int, int], z: int) -> tuple[int, int]:
+    """Return the two sums of CityHash for half of a text of 33 to 64 bytes, from its words a, `middle` and z."""
     b, c = _rotate(a + z, 52), _rotate(a, 37)
     a += middle[0]
     c += _rotate(a, 7)
@@ -247,7 +250,7 @@ def _sums(a: int, middle: tuple[int, int], z: int) -> tuple[int, int]:
     return a + z, b + _rotate(a, 31) + c
 
 
-def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+def _weak_hash(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
     """Return a weak hash of 32 bytes from index `at`, seeded by a and b (WeakHashLen32WithSeeds)."""
     w, x, y, z = (_word(s, at + 8 * k) for k in range(4))
     a += w
@@ -259,9 +262,9 @@ def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
 
 
 def _longer(s: bytes, n: int) -> int:
-    """Return the hash of more than 64 bytes."""
+    """Return the CityHash64 of the n bytes `s`, where n is more than 64."""
     x, y, z = _word(s, 0), _word(s, n - 16) ^ _K1, _word(s, n - 56) ^ _K0
-    v, w = _weak(s, n - 64, n, y), _weak(s, n - 32, n * _K1, _K0)
+    v, w = _weak_hash(s, n - 64, n, y), _weak_hash(s, n - 32, n * _K1, _K0)
     z += _mix(v[1]) * _K1
     x = _rotate(z + x, 39) * _K1
     y = _rotate(y, 33) * _K1
@@ -269,6 +272,6 @@ def _longer(s: bytes, n: int) -> int:
         x = _rotate(x + y + v[0] + _word(s, at + 16), 37) * _K1
         y = _rotate(y + v[1] + _word(s, at + 48), 42) * _K1
         x, y, z = (x ^ w[1]) & _MASK, (y ^ v[0]) & _MASK, _rotate(z ^ w[0], 33)
-        v, w = _weak(s, at, v[1] * _K1, x + w[0]), _weak(s, at + 32, z + w[1], y)
+        v, w = _weak_hash(s, at, v[1] * _K1, x + w[0]), _weak_hash(s, at + 32, z + w[1], y)
         z, x = x, z
     return _join((_join(v[0], w[0]) + _mix(y) * _K1 + z) & _MASK, (_join(v[1], w[1]) + x) & _MASK)

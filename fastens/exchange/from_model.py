@@ -145,13 +145,13 @@ def _reader(name: str) -> Any:
 
 
 def _is_content(text: str) -> bool:
-    """Return True if a text is the content of a file rather than a path."""
+    """Return True if a text is the content of a model file, by line breaks or braces, rather than a path."""
     text = text.strip()
     return "\n" in text or (text.startswith("{") and text.endswith("}"))
 
 
 def _read_content(content: bytes) -> ForeignModel:
-    """Read the content of a file, whose format is detected by its first bytes."""
+    """Read the content of a file, whose format its first bytes show; raise ModelFileError if it is unknown."""
     if content.startswith(MAGIC):
         raise ModelFileError("the file is a fastens model. Read it with fastens.load.")
     start = content[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -176,7 +176,7 @@ def _read_content(content: bytes) -> ForeignModel:
 
 
 def _read_json(content: Any) -> ForeignModel:
-    """Read a JSON model, whose library is detected by its top-level keys."""
+    """Read a JSON model, whose library is detected by its top-level keys; raise ModelFileError if unknown."""
     if isinstance(content, dict) and "learner" in content:
         return _reader("xgboost.read_xgboost")(content)
     if isinstance(content, dict) and "features_info" in content:
@@ -185,7 +185,7 @@ def _read_json(content: Any) -> ForeignModel:
 
 
 def _read_object(model: Any) -> ForeignModel:
-    """Read a fitted object, whose library is detected by the modules of its classes."""
+    """Read a fitted object, whose library is detected by its class; raise ModelFileError for other objects."""
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
     if "fastens" in packages:
         raise ModelFileError(f"the {type(model).__name__} is already a fastens model. Use it directly.")
@@ -211,8 +211,11 @@ def _read_object(model: Any) -> ForeignModel:
 _FORESTS = ("RandomForest", "ExtraTrees", "DecisionTree")
 
 
-def _set_noted(model: ForeignModel) -> None:
-    """Set the labels, categories and estimator of a model from its note, if it has one."""
+def _apply_note(model: ForeignModel) -> None:
+    """Set labels, column names, categories and estimator of an imported model from its note, if it has one.
+
+    The note is the metadata that `export` stores in a file. Raises ModelFileError if it does not match the trees.
+    """
     note, columns = model.note, model.columns
     if note is None:
         return
@@ -233,7 +236,7 @@ def _set_noted(model: ForeignModel) -> None:
 
 
 def _set_classes(model: ForeignModel, note: dict[str, Any]) -> None:
-    """Set the class labels from the note, and turn the sum of trees into a forest if the exported model was one."""
+    """Set the class labels from the note that `export` wrote; make the model a forest if the exported one was."""
     labels, objective = note.get("classes"), model.objective
     if labels is None or len(labels) != len(note["widths"]):
         return
@@ -246,7 +249,7 @@ def _set_classes(model: ForeignModel, note: dict[str, Any]) -> None:
             objective.classes = classes
         is_forest = objective.estimator.startswith(_FORESTS)
     else:
-        is_forest = set(note["links"]) == {"shares"} and _becomes_forest(model)
+        is_forest = set(note["links"]) == {"shares"} and _turn_into_forest(model)
         if is_forest:
             objective.classes, objective.n_targets = classes, len(arrays)
     if is_forest:
@@ -256,7 +259,7 @@ def _set_classes(model: ForeignModel, note: dict[str, Any]) -> None:
 
 
 def _set_task(objective: Objective, note: dict[str, Any]) -> None:
-    """Turn the sum of trees into a ranker or a survival model if the exported model was one."""
+    """Turn a regression objective into a ranker or survival model if the note says that the exported one was."""
     if note["estimator"] not in (RANKER, SURVIVAL) or note["links"] != ["identity"] or objective.n_targets != 1:
         return
     if objective.estimator not in (REGRESSOR, RANKER):
@@ -267,7 +270,10 @@ def _set_task(objective: Objective, note: dict[str, Any]) -> None:
 
 
 def _set_times(objective: Objective, note: dict[str, Any]) -> None:
-    """Set the distribution of the times, or the baseline hazard after a check that it is monotonic."""
+    """Set a survival model's error distribution, or its event times and hazard, from the `survival` note.
+
+    Raises ModelFileError for an unknown distribution, unsorted times or a decreasing hazard.
+    """
     if "distribution" in note:
         kind, scale = part(note, "distribution", str), number(part(note, "scale", float), "the scale")
         if kind not in DISTRIBUTIONS or not scale > 0:
@@ -283,8 +289,11 @@ def _set_times(objective: Objective, note: dict[str, Any]) -> None:
     objective.fitted |= {"event_times_": times, "cumulative_hazard_": hazard}
 
 
-def _becomes_forest(model: ForeignModel) -> bool:
-    """Undo the division of leaf values by the number of trees; return True if the model is a forest."""
+def _turn_into_forest(model: ForeignModel) -> bool:
+    """Make a sum of trees a forest, by undoing the division of leaf values by the number of trees.
+
+    Returns False, without changes, if the model has a baseline, another objective, or trees that cannot be merged.
+    """
     if model.objective.estimator == "RandomForestRegressor":
         return True
     if model.objective.estimator != REGRESSOR or np.any(model.baseline):
@@ -299,7 +308,10 @@ def _becomes_forest(model: ForeignModel) -> bool:
 
 
 def _name_codes(model: ForeignModel, index: int, values: list[Any]) -> None:
-    """Replace codes by categories; if missing is a category, its position follows the others."""
+    """Replace codes of column `index` by the categories `values`, and change the trees' sets accordingly.
+
+    If missing is a category, its position follows the others. Raises ModelFileError if the trees use more categories.
+    """
     column, trees, is_category = model.columns[index], model.trees, model.columns.missing_is_category
     n, has_others = len(column.categories or ()), column.has_others
     if n > len(values):
@@ -346,7 +358,7 @@ def fitted_estimator(foreign: ForeignModel, categories: Mapping[Any, Sequence[An
     categories : mapping of column names or indices to lists, optional
         Categories of columns for which the model stores only the codes 0, 1, ..., in the order of the codes.
     """
-    _set_noted(foreign)
+    _apply_note(foreign)
     _name_categories(foreign.columns, foreign.trees, categories or {})
     ensemble = to_ensemble(foreign.trees, foreign.columns, foreign.baseline)
     objective = foreign.objective
@@ -382,7 +394,7 @@ def fitted_estimator(foreign: ForeignModel, categories: Mapping[Any, Sequence[An
 
 
 def _are_two_of_softmax(objective: Objective, ensemble: TreeEnsemble) -> bool:
-    """Return True if a binary classifier has one raw prediction per class, where fastens has a single one."""
+    """Return True for a binary log loss with one raw prediction per class; fastens has one for both classes."""
     if objective.estimator != CLASSIFIER or objective.parameters.get("loss", "log_loss") != "log_loss":
         return False
     if objective.classes is None or objective.n_targets != 1:
@@ -391,7 +403,7 @@ def _are_two_of_softmax(objective: Objective, ensemble: TreeEnsemble) -> bool:
 
 
 def without_fit(model_class: type, n_rounds: int) -> dict[str, Any]:
-    """Return placeholders for fitted attributes that an imported or merged model lacks, such as its scores."""
+    """Return placeholders for the attributes that only a fit can set, such as seeds and evaluation results."""
     if issubclass(model_class, BaseForest):
         no_rows = {"_seed": 0, "_kept_rows": np.zeros(0, dtype=np.intp)}
         return no_rows | dict.fromkeys(("_bootstrap", "_out_of_bag", "_averaging"))
@@ -411,7 +423,10 @@ def _check_outputs(ensemble: TreeEnsemble, n_outputs: int) -> None:
 
 
 def _name_categories(columns: ModelColumns, trees: FlatTrees, by_key: Mapping[Any, Sequence[Any]]) -> None:
-    """Replace category codes by the given categories."""
+    """Replace category codes by the categories that the user passed, by column name or index.
+
+    Raises ValueError for invalid lists, and for keys that are not columns of codes.
+    """
     names = columns.names or []
     codes = [names[c] if names else c for c, column in enumerate(columns) if column.is_coded]
     for key, values in by_key.items():
@@ -445,7 +460,11 @@ def _name_categories(columns: ModelColumns, trees: FlatTrees, by_key: Mapping[An
 def _encoder_of_table(
     table: dict[str, Any], kinds: list[list[Any] | None], *, missing_is_category: bool
 ) -> InputEncoder:
-    """Return the encoder of an exported model whose file has columns derived from the training table."""
+    """Return the encoder of an exported model whose columns were derived from dates of the training table.
+
+    `table` is the note's description of that table, and `kinds` has the categories of each column or None. Raises
+    ModelFileError if they do not match.
+    """
     try:
         input_kinds = kinds[: len(kinds) - len(table["date_parts"])]
         if any(kind is not None for kind in kinds[len(input_kinds) :]):
@@ -456,7 +475,7 @@ def _encoder_of_table(
 
 
 def _set_table(model: Any, foreign: ForeignModel) -> None:
-    """Set the attributes that `fit` learns about columns and classes."""
+    """Set the attributes of `model` that `fit` learns about columns and classes; raise ModelFileError if invalid."""
     columns, classes = foreign.columns, foreign.objective.classes
     names = columns.names
     if names is not None and len(names) != len(columns):

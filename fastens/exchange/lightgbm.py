@@ -56,6 +56,11 @@ def objective_of(text: str, per_round: int) -> tuple[Objective, float]:
         The objective, such as ``"binary sigmoid:1"``, or "" for a custom objective.
     per_round : int
         The number of trees per round.
+
+    Raises
+    ------
+    ModelFileError
+        If the objective is unknown or its options are invalid.
     """
     name, *words = text.split(" ")
     options = dict(word.partition(":")[::2] for word in words)
@@ -69,16 +74,19 @@ def objective_of(text: str, per_round: int) -> tuple[Objective, float]:
         return Objective(REGRESSOR, {"loss": _tweedie(_number(options.get("tweedie_variance_power", "1.5")))}), 1.0
     if name == "binary":
         return Objective(CLASSIFIER, classes=np.arange(2)), _number(options.get("sigmoid", "1"))
-    return _several_or_ranking(name, text, options, per_round)
+    return _other_objective(name, text, options, per_round)
 
 
 def _tweedie(power: float) -> Any:
-    """Return the counterpart of a Tweedie objective: gamma loss for power 2, Poisson loss outside of 1 to 2."""
+    """Return the loss for a variance power: Tweedie between 1 and 2, gamma for 2, and Poisson otherwise."""
     return TweedieLoss(variance_power=power) if 1 < power < 2 else "gamma" if power == 2 else "poisson"
 
 
-def _several_or_ranking(name: str, text: str, options: Mapping[str, str], per_round: int) -> tuple[Objective, float]:
-    """Return the counterpart and the leaf factor of a multiclass, ranking or custom objective."""
+def _other_objective(name: str, text: str, options: Mapping[str, str], per_round: int) -> tuple[Objective, float]:
+    """Return the counterpart and leaf factor of a multiclass, ranking or custom objective by its name.
+
+    `text` is the complete objective for messages. Raises ModelFileError for unknown names and wrong class counts.
+    """
     if name in ("multiclass", "multiclassova"):
         if options.get("num_class") != str(per_round):
             raise refuse(f"num_class must equal the trees per round, {per_round}; got {options.get('num_class')!r}")
@@ -126,6 +134,11 @@ def read_lightgbm(text: str) -> ForeignModel:
     ----------
     text : str
         The content of the file.
+
+    Raises
+    ------
+    ModelFileError
+        If the text is malformed or has an unsupported version.
     """
     header, blocks, tail = _sections(text)
     _check_sizes(header, blocks)
@@ -163,7 +176,10 @@ def read_lightgbm(text: str) -> ForeignModel:
 
 
 def _sections(text: str) -> tuple[dict[str, str], list[str], str]:
-    """Return the header, the text of each tree without "Tree=", and the text after the trees."""
+    """Return the header fields, the text of each tree without "Tree=", and the text after the trees.
+
+    Raises ModelFileError if the text is truncated or has an unsupported version.
+    """
     at = text.find("\nend of trees")  # a regular expression would take longer than the numbers
     end = _END.match(text, at + 1) if at >= 0 else None
     body, tail = (text, None) if end is None else (text[: at + 1], text[end.end() :])
@@ -195,7 +211,7 @@ def read_booster(booster: Any) -> ForeignModel:
 
 
 def _fields(block: str) -> dict[str, str]:
-    """Return the values of a section with lines `name=value`, by name."""
+    """Return the values of lines `name=value` by name; raise ModelFileError if a name occurs twice."""
     pairs = [line.partition("=")[::2] for line in block.split("\n") if line]
     fields = dict(pairs)
     if len(fields) < len(pairs):
@@ -205,7 +221,7 @@ def _fields(block: str) -> dict[str, str]:
 
 
 def _integer_field(fields: Mapping[str, str], *names: str) -> int:
-    """Return the value of the first of these fields that is present, which must be an integer."""
+    """Return the first of the fields `names` that is present; raise ModelFileError unless it is an integer."""
     for name in names:
         if (text := fields.get(name)) is not None:
             if not (text.isascii() and text.isdecimal() and len(text) < 10):
@@ -215,7 +231,7 @@ def _integer_field(fields: Mapping[str, str], *names: str) -> int:
 
 
 def _check_sizes(header: Mapping[str, str], blocks: list[str]) -> None:
-    """Compare the trees with the sizes in the header, if it has any."""
+    """Raise ModelFileError if the sizes of the trees' texts differ from the header's, if it has any."""
     if "tree_sizes" not in header:
         return
     sizes = header["tree_sizes"].split()
@@ -263,7 +279,10 @@ class _Trees:
         )
 
     def numbers(self, name: str, dtype: Any, sizes: NDArray[np.int64], *, needed: bool = False) -> NDArray[Any]:
-        """Return the numbers of a field in all trees; absent fields are zeros unless they are needed."""
+        """Return a field's numbers of all trees, `sizes` per tree; zeros for trees that lack it, unless `needed`.
+
+        Raises ModelFileError for other sizes and for trees that lack a needed field.
+        """
         values, counts = _parse_numbers([fields.get(name, "") for fields in self._fields], dtype, name)
         if (counts == sizes).all():
             return values
@@ -278,7 +297,7 @@ class _Trees:
         return out
 
     def trees(self, per_round: int) -> FlatTrees:
-        """Return the trees; LightGBM refers to leaf i of a tree as ~i."""
+        """Return all trees, with `per_round` trees per round; raise ModelFileError if children or counts are wrong."""
         n_nodes, n_splits, n_leaves = len(self.splits) + len(self.leaves), self.n_splits, self.n_leaves
         arrays: dict[str, Any] = {name: np.full(n_nodes, -1) for name in ("left", "right")}
         first = np.repeat(self.roots, self.n_splits)
@@ -324,14 +343,14 @@ class _Trees:
         return trees
 
     def _numbers_of_tree(self, tree: int, name: str, dtype: Any, n: int) -> NDArray[Any]:
-        """Return the `n` numbers of a field of one tree; zeros if the field is absent."""
+        """Return the `n` numbers of a field of one tree; zeros if absent. Raises ModelFileError for another size."""
         values, (count,) = _parse_numbers([self._fields[tree].get(name, "")], dtype, name)
         if count not in (0, n):
             raise refuse(f"{name} must have {n} entries; got {count}")
         return values if count else np.zeros(n, dtype=dtype)
 
     def _add_sets(self, trees: FlatTrees, tree: int) -> None:
-        """Add the sets of categories that go left."""
+        """Add, to `trees.sets`, the categories that go left at each categorical split of tree number `tree`."""
         root, n_sets, fields = int(self.roots[tree]), self.n_sets[tree], self._fields[tree]
         nodes = root + np.flatnonzero(self.decision[root : root + self.n_splits[tree]] & _CATEGORICAL)
         bounds = self._numbers_of_tree(tree, "cat_boundaries", np.int64, n_sets + 1)
@@ -350,7 +369,7 @@ class _Trees:
         trees.threshold[nodes] = 0.0
 
     def _add_lines(self, trees: FlatTrees, tree: int) -> None:
-        """Add the linear models of the leaves."""
+        """Add the linear models of the leaves of tree number `tree` to `trees.lines`; constants become values."""
         fields, n_leaves = self._fields[tree], int(self.n_leaves[tree])
         constants = self._numbers_of_tree(tree, "leaf_const", float, n_leaves)
         counts = self._numbers_of_tree(tree, "num_features", np.int64, n_leaves)
@@ -372,7 +391,10 @@ class _Trees:
 
 
 def _parse_numbers(texts: list[str], dtype: Any, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the numbers of all texts, and the count of numbers in each; raise an error for other text."""
+    """Return the numbers of all texts in one array, and the count of numbers in each text.
+
+    Raises ModelFileError, which has the field's name, for other text.
+    """
     counts = np.array([len(text.split()) for text in texts], dtype=np.int64)
     text = " ".join(texts)
     try:
@@ -387,7 +409,10 @@ def _parse_numbers(texts: list[str], dtype: Any, name: str) -> tuple[NDArray[Any
 
 
 def _set_missing(trees: FlatTrees, decision: NDArray[np.int64], columns: ModelColumns) -> None:
-    """Set the direction of missing values and the columns in which zeros are missing."""
+    """Set where missing values go at each node, and mark the columns in which zeros are missing.
+
+    `decision` holds LightGBM's decision types of all nodes. Raises ModelFileError if the splits of a column differ.
+    """
     inner, is_set, threshold = ~trees.is_leaf, (decision & _CATEGORICAL) > 0, trees.threshold
     kind, default = (decision >> 2) & 3, (decision & _DEFAULT_LEFT) > 0
     numeric = inner & ~is_set
@@ -408,7 +433,10 @@ def _set_missing(trees: FlatTrees, decision: NDArray[np.int64], columns: ModelCo
 
 
 def _pandas_categories(tail: str) -> list[list[Any]]:
-    """Return the categories of pandas columns, in the order of the columns."""
+    """Return the categories of the training frame's categorical columns, in their order; empty if not stored.
+
+    `tail` is the text after the trees.
+    """
     match = re.search(r"^pandas_categorical:(.*)$", tail, flags=re.MULTILINE)
     if match is None:
         return []
@@ -424,7 +452,11 @@ def _pandas_categories(tail: str) -> list[list[Any]]:
 
 
 def _set_categories(trees: FlatTrees, columns: ModelColumns, infos: list[str], named: list[list[Any]]) -> None:
-    """Set the categories of categorical columns, by value if the model stores the values."""
+    """Set the categories of categorical columns, by value if the model stores the values, else as codes.
+
+    `infos` are the entries of `feature_infos`, and `named` are the lists of pandas categories. Raises ModelFileError if
+    it is ambiguous which list belongs to which column.
+    """
     largest: dict[int, int] = {}
     for node, positions in trees.sets.items():
         column = int(trees.feature[node])
@@ -445,7 +477,7 @@ def _set_categories(trees: FlatTrees, columns: ModelColumns, infos: list[str], n
     needed |= {c: most for c, most in largest.items() if c not in needed}
     fitting = [
         chosen
-        for chosen in _assignments(len(named), len(needed))
+        for chosen in _column_choices(len(named), len(needed))
         if all(len(named[i]) > needed[c] for i, c in zip(chosen, sorted(needed), strict=True))
     ]
     if len(fitting) != 1:
@@ -458,7 +490,10 @@ def _set_categories(trees: FlatTrees, columns: ModelColumns, infos: list[str], n
 
 
 def _set_large_codes(trees: FlatTrees, column: ModelColumn, index: int) -> None:
-    """Set the categories of a column with large codes to those in sets; LightGBM sends all others to the right."""
+    """Set the categories of column `index` to the codes in its sets, because codes are too large to be listed.
+
+    LightGBM sends all other codes to the right.
+    """
     nodes = [node for node in trees.sets if trees.feature[node] == index]
     codes = np.unique(np.concatenate([trees.sets[node] for node in nodes]))
     for node in nodes:
@@ -471,8 +506,8 @@ def _codes_in_info(info: str) -> list[str]:
     return [code for code in info.split(":") if re.fullmatch(r"\d{1,9}", code)] or ["0"]
 
 
-def _assignments(n: int, k: int) -> list[tuple[int, ...]]:
-    """Return all ways to assign lists to columns in order, or none if there are too many to try."""
+def _column_choices(n: int, k: int) -> list[tuple[int, ...]]:
+    """Return all choices of k of n category lists, in order, for k columns; empty if n > 20, unless k equals n."""
     if k > n or (k < n and n > 20):
         return []
     return list(combinations(range(n), k))
@@ -516,7 +551,10 @@ def _name(name: str, index: int) -> str:
 
 
 def _objective(target: LinkedTarget, n_outputs: int) -> dict[str, str]:
-    """Return the objective, which determines the link; averaged class probabilities need none."""
+    """Return the objective field of a model's header, which determines the link; empty for class averages.
+
+    Raises CannotHoldError for links that LightGBM does not have.
+    """
     if target.link in ("one vs rest", "sorted", "anomaly"):
         raise CannotHoldError(f"predictions with the link {target.link!r}")
     # With several trees per round, LightGBM applies these links only to the first.
@@ -532,7 +570,7 @@ def _objective(target: LinkedTarget, n_outputs: int) -> dict[str, str]:
 
 
 def _feature_infos(view: ModelView) -> Iterable[str]:
-    """Yield the range of each column's thresholds, or its categories."""
+    """Yield, for each column, its category codes as "0:1:2", the range of its thresholds, or "none"."""
     limits = [[np.inf, -np.inf] for _ in view.columns]
     for tree in view.trees:
         numeric = np.isfinite(tree.threshold)
@@ -573,7 +611,7 @@ def _tree(tree: FlatTrees, columns: list[ModelColumn]) -> str:
 
 
 def _linear(tree: FlatTrees, leaves: list[int]) -> dict[str, list[Any]]:
-    """Return the fields of linear models in leaves, if there are any."""
+    """Return the fields that describe the linear models of `leaves`; only `is_linear`, 0, if there are none."""
     if not tree.lines:
         return {"is_linear": [0]}
     lines = [tree.lines.get(node) or Line(float(tree.value[node, 0])) for node in leaves]
@@ -589,7 +627,10 @@ def _linear(tree: FlatTrees, leaves: list[int]) -> dict[str, list[Any]]:
 def _splits(
     tree: FlatTrees, inner: list[int], columns: list[ModelColumn]
 ) -> tuple[list[float], list[int], dict[str, Any]]:
-    """Return thresholds (set indices for categorical splits), decision types and the sets."""
+    """Return the thresholds and decision types of the nodes `inner`, and the fields of their category sets.
+
+    The threshold of a categorical split is the index of its set. Raises CannotHoldError if its missing values go left.
+    """
     thresholds, kinds, words, ends = [], [], [], [0]
     for node in inner:
         missing_left = bool(tree.missing_left[node])

@@ -109,7 +109,7 @@ def merge_models(models: Sequence[Any], weights: ArrayLike | None = None) -> Any
 
 
 def _check_classes(models: list[Any]) -> None:
-    """Raise an error unless all models are boosting models or forests of one class."""
+    """Raise ValueError for no models, and TypeError unless all are boosting models or forests of one class."""
     if not models:
         raise ValueError("models must contain at least one model; got an empty sequence.")
     for number, model in enumerate(models):
@@ -126,7 +126,7 @@ def _check_classes(models: list[Any]) -> None:
 
 
 def _check_mergeable(first: Any, model: Any, name: str) -> None:
-    """Raise ValueError if the models differ in a way that prevents merging."""
+    """Raise ValueError if `model`, named `name` in the message, differs from `first` so that merging is impossible."""
     pairs: dict[str, tuple[Any, ...]] = {
         "names of columns": (first._encoder.names, model._encoder.names),
         "number of columns": (first.n_features_in_, model.n_features_in_),
@@ -162,7 +162,7 @@ def _check_mergeable(first: Any, model: Any, name: str) -> None:
 
 
 def _check_encodings(first: Any, model: Any, name: str) -> None:
-    """Raise ValueError if the models encode categories differently."""
+    """Raise ValueError if `model`, named `name` in the message, encodes categories differently from `first`."""
     expected, other = first._statistics_arrays(), model._statistics_arrays()
     is_same = expected.keys() == other.keys() and all(
         np.array_equal(expected[key], other[key], equal_nan=True) for key in expected
@@ -185,12 +185,15 @@ def _check_encodings(first: Any, model: Any, name: str) -> None:
 
 
 def _as_lists(learned: Any) -> Any:
-    """Convert classes, one array or several, to lists."""
+    """Return an attribute with arrays, also nested ones, converted to lists, so that two can be compared."""
     return [_as_lists(each) for each in learned] if isinstance(learned, list | np.ndarray) else plain_parameter(learned)
 
 
 def _normalised_weights(weights: ArrayLike | None, n_models: int, *, boosted: bool) -> NDArray[np.float64]:
-    """Return the weights of the models, divided by their sum; equal weights if None."""
+    """Return the models' weights, divided by their sum; equal weights if None.
+
+    Raises ValueError for invalid weights, and for any weights unless the models are `boosted`.
+    """
     if weights is None:
         return np.full(n_models, 1 / n_models)
     if not boosted:
@@ -220,7 +223,7 @@ def _scaled_trees(trees: TreeEnsemble, share: float) -> list[Tree]:
 
 
 def _all_trees(ensembles: list[TreeEnsemble]) -> TreeEnsemble:
-    """Return one ensemble with the trees of all ensembles, one ensemble after another."""
+    """Return an ensemble with the trees of all ensembles in order, and the baseline and bins of the first one."""
     first = ensembles[0]
     trees = [tree for each in ensembles for tree in each.separate_trees()]
     outputs = np.concatenate([each.tree_output for each in ensembles])

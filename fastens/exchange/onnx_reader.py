@@ -66,26 +66,26 @@ class Message:
             self._fields.setdefault(number, []).append((kind, value))
 
     def bytes(self, number: int) -> list[bytes]:
-        """Return all values of a bytes field."""
+        """Return all values of bytes in the field `number`; values of other types are left out."""
         return [value for _, value in self._fields.get(number, []) if isinstance(value, bytes)]
 
     def messages(self, number: int) -> list[Message]:
-        """Return all messages of a field."""
+        """Return all nested messages in the field `number`."""
         return [Message(content) for content in self.bytes(number)]
 
     def texts(self, number: int) -> list[str]:
-        """Return all strings of a field."""
+        """Return all strings in the field `number`; raise ModelFileError unless they are UTF-8."""
         try:
             return [content.decode("utf-8") for content in self.bytes(number)]
         except UnicodeDecodeError as error:
             raise refuse("a string must be UTF-8; the file is damaged") from error
 
     def text(self, number: int) -> str:
-        """Return the last string of a field, or "" if the field is absent."""
+        """Return the last string in the field `number`, or "" if the field is absent."""
         return (self.texts(number) or [""])[-1]
 
     def integers(self, number: int) -> NDArray[np.int64]:
-        """Return all integers of a field, packed or not."""
+        """Return all integers in the field `number`, packed or not; raise ModelFileError if they are damaged."""
         integers: list[int] = []
         for _, value in self._fields.get(number, []):
             if isinstance(value, bytes):
@@ -98,12 +98,12 @@ class Message:
         return np.array(integers, dtype=np.uint64).astype(np.int64)
 
     def integer(self, number: int, default: int = 0) -> int:
-        """Return the last integer of a field."""
+        """Return the last integer of field `number`, or `default` if the field is absent."""
         integers = self.integers(number)
         return int(integers[-1]) if len(integers) else default
 
     def floats(self, number: int, dtype: str = "<f4") -> NDArray[np.floating]:
-        """Return all floats of a field, packed or not."""
+        """Return all floats of type `dtype` in the field `number`, packed or not; raise ModelFileError if damaged."""
         content = b"".join(self.bytes(number))
         size = np.dtype(dtype).itemsize
         if len(content) % size:
@@ -112,7 +112,7 @@ class Message:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """Read a variable-length integer of a protocol buffer at index `at`; return it and the index after it."""
+    """Return the variable-length integer at index `at`, and the index after it; raise ModelFileError if damaged."""
     value = 0
     for shift in range(_MAX_BYTES):
         if at >= len(content):
@@ -132,7 +132,7 @@ _FLOATS_OF = {1: (4, "<f4"), 11: (10, "<f8")}
 
 
 def tensor(message: Message) -> NDArray[Any]:
-    """Return the entries of a tensor as a flat array."""
+    """Return a tensor's entries as a flat array; raise ModelFileError for unsupported types and damaged data."""
     kind = message.integer(2)
     if kind == _STRING:
         return np.array(message.texts(6))
@@ -159,7 +159,7 @@ class Node:
         self._attributes = {attribute.text(1): attribute for attribute in message.messages(5)}
 
     def get(self, name: str, default: Any) -> Any:
-        """Return an attribute: an integer, a string, a tensor, or a list of numbers or strings."""
+        """Return the attribute `name`, or `default` if absent; raise ModelFileError if its type is unsupported."""
         if name not in self._attributes:
             return default
         message = self._attributes[name]
@@ -177,15 +177,15 @@ class Node:
         return value
 
     def array(self, name: str, dtype: Any, size: int | None = None) -> NDArray[Any]:
-        """Return an attribute of numbers, or the tensor that may replace it; absent attributes are empty."""
+        """Return `size` numbers (any if None) of an attribute or the tensor that replaces it; empty if absent."""
         return array_of(self.get(f"{name}_as_tensor", self.get(name, [])), name, dtype, size)
 
     def integers(self, name: str, size: int | None = None) -> Ints:
-        """Return an attribute of integers."""
+        """Return the integers of attribute `name`; raise ModelFileError unless there are `size`, any if None."""
         return self.array(name, np.int64, size)
 
     def labels(self, texts: str, integers: str) -> Any:
-        """Return labels, which are strings or integers, or None if there are none."""
+        """Return labels from the attribute named `texts` or else `integers`; None if both are absent or empty."""
         labels = self.get(texts, None)
         if labels is None or not len(labels):
             labels = self.integers(integers)
@@ -232,11 +232,14 @@ class ModelGraph:
             self.n_features = next(iter(self._inputs.values()))[1]
 
     def constants_among(self, names: Sequence[str]) -> list[Any]:
-        """Return the constants among some inputs of an operator."""
+        """Return the values of the operator inputs `names` that are constants, in the order of `names`."""
         return [self.constants[name] for name in names if name in self.constants]
 
     def input_of(self, trees: Node) -> tuple[list[str] | None, bool]:
-        """Return the trees' columns if each is an input, otherwise None; and True if the trees read float32."""
+        """Return the names of the trees' columns if each is an input, else None; and True if they are float32.
+
+        Raises ModelFileError if other operators precede the trees.
+        """
         name, kind = (trees.inputs or [""])[0], None
         while name in self._by_output:
             node = self._by_output[name]
@@ -254,7 +257,7 @@ class ModelGraph:
         return None, (self._inputs[name][0] if kind is None else kind) == _FLOAT
 
     def _source(self, name: str) -> str:
-        """Return the input that a column comes from, looking through casts."""
+        """Return the name of the input that a column is cast or reshaped from; raise ModelFileError if none."""
         while name in self._by_output and self._by_output[name].operator in ("Cast", "Identity", "Reshape"):
             name = self._by_output[name].inputs[0]
         if name not in self._inputs or self._inputs[name][1] not in (0, 1):
@@ -269,7 +272,7 @@ class ModelGraph:
         return self.constants_among([each.inputs[0] for each in sources if each.operator == "Gather" and each.inputs])
 
     def following(self, trees: Node) -> Iterator[Node]:
-        """Yield the operators after the trees, in order."""
+        """Yield the operators that depend on the output of the operator `trees`, in execution order."""
         reached = set(trees.outputs)
         for node in self.nodes:
             if node is not trees and reached & set(node.inputs):
@@ -282,7 +285,7 @@ class ModelGraph:
 
 
 def _type_of(message: Message) -> tuple[int, int]:
-    """Return the type of an input and its number of columns, 0 if it is unknown."""
+    """Return the ONNX type code of an input, and its number of columns; 0 for either if it is unknown."""
     for kind in message.messages(2):
         for tensor_type in kind.messages(1):
             sizes = [dimension.integer(1, 0) for shape in tensor_type.messages(2) for dimension in shape.messages(1)]
@@ -378,7 +381,7 @@ def read_onnx(content: bytes) -> ForeignModel:
 
 
 def _read_exported(graph: ModelGraph, node: Node, tests: _Tests, note: dict[str, Any]) -> ForeignModel:
-    """Read a model that `export` wrote, with inputs in double precision and categories as positions."""
+    """Read a model that `export` wrote with this note; inputs are doubles and categories are positions."""
     n_features = graph.n_inputs
     if graph.n_inputs == 1:
         n_features = graph.n_features if note["names"] is None else len(note["names"])
@@ -432,7 +435,7 @@ def _exported_outputs(note: dict[str, Any]) -> _Outputs:
 
 
 def _sets(graph: ModelGraph, node: Node, note: dict[str, Any], sizes: dict[int, int]) -> list[tuple[int, Ints]]:
-    """Return the column and the members of each set, which version 3 encodes as extra columns of 0 and 1."""
+    """Return (column, members) of each set, from version 3's tables; `sizes` are numbers of categories by column."""
     raw = part({"columns_of_sets": []} | note, "columns_of_sets", list)
     columns, tables = [whole_number(column, "a column of category sets") for column in raw], graph.tables_joined(node)
     if len(columns) != len(tables) or not sizes.keys() >= set(columns):
@@ -448,7 +451,11 @@ def _sets(graph: ModelGraph, node: Node, note: dict[str, Any], sizes: dict[int, 
 
 
 def _combination_of_trees(node: Node, sizes: tuple[int, int, int], base: Floats, link: str, classes: Any) -> _Outputs:
-    """Return how a tree node combines its trees: link, averaging, baseline, labels and numbers of outputs."""
+    """Return how the sums of the tree operator `node` become predictions.
+
+    `sizes` are the numbers of outputs, of trees, and of trees by which the sums are divided afterwards, 0 if they are
+    not; `base` is added to the sums. Raises ModelFileError for aggregates other than sums and averages.
+    """
     n_outputs, n_trees, n_divided = sizes
     if node.operator == "TreeEnsemble":
         aggregate = dict(enumerate(_AGGREGATES)).get(node.get("aggregate_function", 1), "")
@@ -474,12 +481,12 @@ def _combination_of_trees(node: Node, sizes: tuple[int, int, int], base: Floats,
 
 
 def _labels(node: Node) -> Any:
-    """Return the class labels that an operator stores as strings or integers."""
+    """Return the class labels in a classifier operator's attributes, strings or integers; None if there are none."""
     return node.labels("classlabels_strings", "classlabels_int64s")
 
 
 def _link_and_labels(graph: ModelGraph, node: Node) -> tuple[str, NDArray[np.float64], Any]:
-    """Return the link, the constant that is added to the sums, and the labels, from the operators after the trees."""
+    """Return the link, constants that are added to the sums, and labels or None, from the operators after `node`."""
     transform = node.get("post_transform", "NONE" if node.operator != "TreeEnsemble" else 0)
     if node.operator == "TreeEnsemble":
         transform = dict(enumerate(_TRANSFORMS)).get(transform, str(transform))
@@ -492,7 +499,7 @@ def _link_and_labels(graph: ModelGraph, node: Node) -> tuple[str, NDArray[np.flo
             if len(constants) != 1 or link != "identity":
                 raise refuse("only a constant may be added to the sums of the trees")
             added = added + np.asarray(constants[0], dtype=np.float64).ravel()
-        elif _is_by_one(graph, after) or (_divisor(graph, after) > 0 and link == "identity"):
+        elif _multiplies_by_one(graph, after) or (_divisor(graph, after) > 0 and link == "identity"):
             continue
         elif after.operator in _LINKS:
             link = _LINKS[after.operator]
@@ -503,21 +510,21 @@ def _link_and_labels(graph: ModelGraph, node: Node) -> tuple[str, NDArray[np.flo
 
 
 def _divisor(graph: ModelGraph, node: Node) -> float:
-    """Return the constant that an operator divides by, or 0 if it is not such a division."""
+    """Return the constant scalar by which an operator divides; 0 if it is not such a division."""
     constants = graph.constants_among(node.inputs[1:])
     if node.operator != "Div" or len(constants) != 1 or np.size(constants[0]) != 1:
         return 0.0
     return float(np.asarray(constants[0], dtype=np.float64).ravel()[0])
 
 
-def _is_by_one(graph: ModelGraph, node: Node) -> bool:
-    """Return True if an operator multiplies by 1, as LightGBM's converter writes it."""
+def _multiplies_by_one(graph: ModelGraph, node: Node) -> bool:
+    """Return True if an operator multiplies by the constant 1, as LightGBM's converter writes it."""
     constants = graph.constants_among(node.inputs)
     return node.operator == "Mul" and len(constants) == 1 and bool(np.all(np.asarray(constants[0]) == 1))
 
 
 def _labels_among(graph: ModelGraph, node: Node) -> Any:
-    """Return the labels that an operator maps class indices to, or None."""
+    """Return the labels to which an operator maps class indices; None if it is not such an operator."""
     if node.operator == "LabelEncoder":
         return node.labels("values_strings", "values_int64s")
     if node.operator in ("ArrayFeatureExtractor", "Gather") and node.inputs[0] in graph.constants:
@@ -526,7 +533,7 @@ def _labels_among(graph: ModelGraph, node: Node) -> Any:
 
 
 def _n_features(tests: _Tests, names: list[str] | None, declared: int) -> int:
-    """Return the number of columns of the model: of its names, as declared, or as used by the splits."""
+    """Return the number of columns: of `names`, else `declared`, else as used; raise ModelFileError if too small."""
     largest = int(tests.feature.max(initial=0)) + 1
     n_features = len(names) if names is not None else declared or largest
     if largest > n_features:
@@ -576,7 +583,7 @@ def _sum_of_trees(trees: FlatTrees, columns: ModelColumns, outputs: _Outputs) ->
 
 
 def _n_samples_of(depth: float) -> int:
-    """Return the number of rows of a tree whose mean path length is nearest to a depth."""
+    """Return the sample size of an isolation tree whose mean path length is nearest to `depth`."""
 
     def depth_of(n: int) -> float:
         return float(mean_depth(np.array(n)))
@@ -587,7 +594,7 @@ def _n_samples_of(depth: float) -> int:
 
 
 def _classes(outputs: _Outputs, n_classes: int) -> Any:
-    """Return the class labels, one array per target if there are several; 0, 1, ... if the model has none."""
+    """Return `n_classes` labels, one array per target if there are several; 0, 1, ... if the model has none."""
     classes = np.arange(n_classes) if outputs.classes is None else np.asarray(outputs.classes)
     if len(classes) != n_classes or len(set(classes.tolist())) != n_classes:
         raise refuse(f"the model must have {n_classes} different labels; got {classes.tolist()[:8]}")
@@ -631,7 +638,7 @@ class _Tests:
     n_outputs: int
 
     def trees(self, columns: ModelColumns, *, is_float: bool) -> FlatTrees:
-        """Return the trees, with thresholds for inputs in single or double precision."""
+        """Return the trees, with thresholds for inputs in single precision if `is_float`, otherwise in double."""
         if not len(self.roots):
             raise refuse("the model has no trees")
         mode, split, branches = self.mode, self.split, self.branches
@@ -662,7 +669,7 @@ class _Tests:
         return trees
 
     def _split_outputs(self, trees: FlatTrees) -> None:
-        """Reduce the values to one column if each tree has one output, and each output the same number of trees."""
+        """Reduce values to one column if each tree adds to one output and all outputs have equally many trees."""
         tree, n_trees = tree_of_nodes(trees), len(self.roots)
         node, output, _ = self.leaves
         used = np.zeros((n_trees, self.n_outputs), dtype=bool)
@@ -705,13 +712,13 @@ def _tests_of_version_5(node: Node) -> _Tests:
 
 
 def _missing_goes_true(node: Node, n: int) -> NDArray[np.bool_]:
-    """Return a mask of the nodes at which missing values go to the true branch."""
+    """Return a mask of the `n` inner nodes at which missing values go to the true branch; False if not stored."""
     tracks = node.integers("nodes_missing_value_tracks_true")
     return tracks != 0 if len(tracks) == n else np.zeros(n, dtype=bool)
 
 
 def _memberships(node: Node, mode: Ints) -> dict[int, Floats]:
-    """Return the members of each node's set; NaN terminates each set in the file."""
+    """Return the members of each set by node index; `mode` holds the nodes' comparisons. NaN ends each set."""
     nodes = np.flatnonzero(mode == _MEMBER)
     if not len(nodes):
         return {}
@@ -758,7 +765,7 @@ def _tests_of_version_3(node: Node) -> _Tests:
 
 
 def _n_outputs_of(node: Node, output: Ints) -> int:
-    """Return the number of sums; a binary classifier may have only one."""
+    """Return the number of sums per row; for a binary classifier with one sum, also set `output` to 0 in place."""
     if node.operator == "TreeEnsembleRegressor":
         return int(max(1, min(node.get("n_targets", 1), 2**16)))
     labels = _labels(node)

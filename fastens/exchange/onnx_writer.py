@@ -53,12 +53,12 @@ class GraphBuilder:
         self.float_type = np.float64 if ml_opset >= 5 else np.float32
 
     def input(self, name: str, dtype: DTypeLike, n_columns: int) -> str:
-        """Declare an input of shape (n_rows, n_columns)."""
+        """Declare an input of shape (n_rows, n_columns) and return its name."""
         self._inputs.append(self._onnx.helper.make_tensor_value_info(name, self._type_code(dtype), [None, n_columns]))
         return name
 
     def output(self, result: str, name: str, dtype: DTypeLike, n_columns: int | None) -> None:
-        """Declare a result as an output of shape (n_rows, n_columns) or (n_rows,)."""
+        """Declare `result` as output `name`, of shape (n_rows, n_columns), or (n_rows,) if `n_columns` is None."""
         self.results[name] = result
         shape = [None] if n_columns is None else [None, n_columns]
         self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._type_code(dtype), shape))
@@ -70,15 +70,15 @@ class GraphBuilder:
         return name
 
     def add(self, operator: str, *inputs: str, n_results: int = 1, **attributes: Any) -> str:
-        """Add a node and return the name of its first result."""
+        """Add a node of ONNX's default domain, and return the name of its first result."""
         return self._add(operator, "", inputs, n_results, attributes)
 
     def add_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node of the domain ai.onnx.ml."""
+        """Add a node of the domain ai.onnx.ml, and return the name of its result."""
         return self._add(operator, _ML, inputs, 1, attributes)
 
     def label_encoder(self, values: str, **keys: Any) -> str:
-        """Add a lookup of the positions of values among keys, with -1 for other values."""
+        """Add a lookup of the positions of `values` in the only list in `keys`, -1 for others; return its name."""
         (key_values,) = keys.values()
         return self.add_ml("LabelEncoder", values, values_int64s=list(range(len(key_values))), default_int64=-1, **keys)
 
@@ -101,7 +101,7 @@ class GraphBuilder:
     def _add(
         self, operator: str, domain: str, inputs: tuple[str, ...], n_results: int, attributes: dict[str, Any]
     ) -> str:
-        """Add a node of operator `operator` and return the name of its first result."""
+        """Add a node with this operator, domain and attributes, and return the name of its first result."""
         results = [f"{self._prefix}.{len(self.nodes)}.{k}" for k in range(n_results)]
         encoded = {name: self._attribute(name, value) for name, value in attributes.items()}
         node = self._onnx.helper.make_node(operator, list(inputs), results, name=results[0], domain=domain, **encoded)
@@ -127,7 +127,10 @@ class GraphBuilder:
 
 
 def add_target(graph: GraphBuilder, target: LinkedTarget, raw: str, n_outputs: int, suffix: str) -> None:
-    """Add the outputs of a target: "variable"; "label" and "probabilities"; or "label" and "scores"."""
+    """Add the outputs of a target: "variable"; "label" and "probabilities"; or "label" and "scores".
+
+    `raw` is the name of the tensor of all `n_outputs` raw predictions, and `suffix` is appended to the outputs' names.
+    """
     if target.n_raw < n_outputs:
         chosen = np.arange(target.outputs.start, target.outputs.stop)
         raw = graph.add("Gather", raw, graph.constant(chosen), axis=1)
@@ -141,7 +144,7 @@ def add_target(graph: GraphBuilder, target: LinkedTarget, raw: str, n_outputs: i
 
 
 def _add_anomaly(graph: GraphBuilder, target: LinkedTarget, raw: str) -> None:
-    """Add the outputs of an isolation forest: label and decision function."""
+    """Add an isolation forest's outputs, label and decision function, computed from the tensor named `raw`."""
     mean_length, offset = target.parameters
     exponent = graph.add("Mul", raw, _number(graph, -math.log(2) / mean_length))
     # The score is a negated power of 2, and the decision function is the score minus the offset.
@@ -153,7 +156,10 @@ def _add_anomaly(graph: GraphBuilder, target: LinkedTarget, raw: str) -> None:
 
 
 def _add_classes(graph: GraphBuilder, target: LinkedTarget, raw: str, suffix: str) -> None:
-    """Add the outputs of a classification target: label and class probabilities."""
+    """Add the outputs of a classification target, label and probabilities, computed from the tensor named `raw`.
+
+    Raises CannotHoldError for labels above 2**63 - 1.
+    """
     classes = target.classes
     assert classes is not None
     if target.n_raw == 1 and len(classes) == 2:
@@ -178,28 +184,28 @@ def _number(graph: GraphBuilder, value: float) -> str:
 
 
 def _sigmoids_of_two(graph: GraphBuilder, raw: str, n_raw: int) -> str:
-    """Add the probabilities of two classes, computed from the log odds of the second class."""
+    """Add both classes' probabilities, computed from the log odds of the second class; return their name."""
     return graph.add("Concat", graph.add("Sigmoid", graph.add("Neg", raw)), graph.add("Sigmoid", raw), axis=1)
 
 
 def _divide_by_sum(graph: GraphBuilder, shares: str) -> str:
-    """Divide each row by its sum."""
+    """Add the tensor named `shares` with each row divided by its sum; return the result's name."""
     return graph.add("Div", shares, graph.add("ReduceSum", shares, graph.constant(np.array([1]))))
 
 
 def _one_vs_rest(graph: GraphBuilder, raw: str, n_raw: int) -> str:
-    """Add the sigmoid of each class, divided by their sum."""
+    """Add the sigmoid of each raw prediction, divided by the sum over classes; return the result's name."""
     least = _number(graph, float(np.finfo(graph.float_type).tiny))
     return _divide_by_sum(graph, graph.add("Max", graph.add("Sigmoid", raw), least))
 
 
 def _shares_of_two(graph: GraphBuilder, raw: str, n_raw: int) -> str:
-    """Add the probabilities of two classes, computed from the probability of the second class."""
+    """Add both classes' probabilities, computed from the probability of the second class; return their name."""
     return graph.add("Concat", graph.add("Sub", _number(graph, 1.0), raw), raw, axis=1)
 
 
 def _sort_levels(graph: GraphBuilder, raw: str, n_levels: int) -> str:
-    """Add the quantiles of each row in ascending order."""
+    """Add the quantiles of each row of `raw` in ascending order, and return the result's name."""
     n_wanted = graph.constant(np.array([n_levels]))
     return graph.add("TopK", raw, n_wanted, n_results=2, axis=1, largest=0, sorted=1)
 
@@ -290,7 +296,10 @@ class _Inputs:
         self._positions: dict[int, str] = {}
 
     def numbers(self) -> str:
-        """Return all columns as doubles; categories become positions, the last if missing and -1 if unseen."""
+        """Return the name of a tensor of all columns as doubles, with categories as positions.
+
+        Missing categories have the position after the last category, and unseen categories have -1.
+        """
         if self._tensor and all(column.categories is None for column in self._columns):
             return self._tensor
         parts = [
@@ -302,21 +311,27 @@ class _Inputs:
         return self._graph.add("Concat", *parts, axis=1)
 
     def positions(self, index: int) -> str:
-        """Return the positions of a column's categories as integers."""
+        """Return the name of a tensor with the positions of the categories of column `index`, as integers."""
         if index not in self._positions:
             find = self._of_strings if self._columns[index].has_strings else self._of_numbers
             self._positions[index] = find(index, self._columns[index].categories or [])
         return self._positions[index]
 
     def _of_strings(self, index: int, categories: list[str]) -> str:
-        """Return the positions of a column's values among its string categories; -1 for other values."""
+        """Add positions of column `index` among string categories, -1 if unseen; return the result's name.
+
+        Raises CannotHoldError if some categories are numbers.
+        """
         if not all(isinstance(value, str) for value in categories):
             raise CannotHoldError(f"categories of {self._columns[index].name!r} that mix strings and numbers")
         keys = [*categories, *([] if "" in categories else [""])]
         return self._graph.label_encoder(self._values(index), keys_strings=keys)
 
     def _of_numbers(self, index: int, categories: list[float]) -> str:
-        """Return the positions of a column's values among its numeric categories; -1 for other values."""
+        """Add positions of column `index` among numeric categories, -1 if unseen; return the result's name.
+
+        Raises CannotHoldError if categories are equal in single precision.
+        """
         graph, values, lookup = self._graph, self._values(index), np.array([*categories, np.nan], dtype=np.float64)
         if len(np.unique(lookup[:-1].astype(np.float32))) < len(categories):
             raise CannotHoldError(f"categories that are equal in single precision ({self._columns[index].name!r})")
@@ -335,7 +350,7 @@ class _Inputs:
 
 
 def _ensemble(graph: GraphBuilder, view: ModelView, inputs: _Inputs) -> str:
-    """Return the raw sums, computed by TreeEnsemble."""
+    """Add all trees as a TreeEnsemble operator (version 5), and return the name of the raw sums."""
     nodes: dict[str, list[Any]] = defaultdict(list)
     roots: list[int] = []
     sets: list[float] = []
@@ -389,7 +404,7 @@ def _ensemble(graph: GraphBuilder, view: ModelView, inputs: _Inputs) -> str:
 
 
 def _with_split(tree: FlatTrees, columns: list[ModelColumn]) -> FlatTrees:
-    """Return the tree; a single leaf gets a split into equal leaves, by a set if column 0 is categorical."""
+    """Return the tree; a single leaf gets a split, of column 0, into two leaves of equal value."""
     if not tree.is_leaf[0]:
         return tree
     value = np.repeat(tree.value[:1], 3, axis=0)
@@ -400,7 +415,10 @@ def _with_split(tree: FlatTrees, columns: list[ModelColumn]) -> FlatTrees:
 
 
 def _regressor(graph: GraphBuilder, view: ModelView, inputs: _Inputs) -> str:
-    """Return the raw sums, computed by TreeEnsembleRegressor; it has no sets, so each becomes a column of 0 and 1."""
+    """Add all trees as a TreeEnsembleRegressor operator (version 3), and return the name of the raw sums.
+
+    It has no category sets, so each set becomes a column of 0 and 1.
+    """
     columns, sets = _columns_of_sets(view)
     parts = [inputs.numbers()]
     for index, column_sets in sets.items():
@@ -445,7 +463,10 @@ def _regressor(graph: GraphBuilder, view: ModelView, inputs: _Inputs) -> str:
 
 
 def _set_key(view: ModelView, tree: FlatTrees, node: int) -> tuple[int, bytes] | None:
-    """Return the column and set of a categorical split, with 0 for members; missing and unseen come last."""
+    """Return a categorical split's column and set, as bytes; None for other nodes.
+
+    The bytes are 0 for categories that go left and 1 for others, then one for missing and one for unseen values.
+    """
     if (members := tree.sets.get(node)) is None:
         return None
     column = int(tree.feature[node])
@@ -456,7 +477,10 @@ def _set_key(view: ModelView, tree: FlatTrees, node: int) -> tuple[int, bytes] |
 
 
 def _columns_of_sets(view: ModelView) -> tuple[dict[tuple[int, bytes], int], dict[int, list[NDArray[np.uint8]]]]:
-    """Return the index of each set's column, which follow the columns of X, and the sets of each column of X."""
+    """Return the index of the 0/1 column of each `_set_key`, and the sets of each column of X.
+
+    The columns of sets follow the columns of X.
+    """
     keys = {_set_key(view, tree, node): None for tree in view.trees for node in tree.sets}
     ordered = sorted(key for key in keys if key is not None)
     sets: dict[int, list[NDArray[np.uint8]]] = {}

@@ -161,7 +161,7 @@ def array_of(value: Any, name: str, dtype: Any, size: int | None = None) -> NDAr
 
 
 def part(holder: Any, name: str, wanted_type: type | tuple[type, ...]) -> Any:
-    """Return an entry of a record; raise ModelFileError if it is absent or has another type."""
+    """Return entry `name` of a JSON object; raise ModelFileError if it is absent or has another type."""
     if not isinstance(holder, dict) or name not in holder:
         raise refuse(f"{name!r} must be present; the file is of another kind or damaged")
     if not isinstance(holder[name], wanted_type):
@@ -170,7 +170,7 @@ def part(holder: Any, name: str, wanted_type: type | tuple[type, ...]) -> Any:
 
 
 def number(value: Any, name: str) -> float:
-    """Return a finite number from a number or a string."""
+    """Return a finite float from a number or a string; raise ModelFileError, naming `name`, for other values."""
     try:
         converted = float(value)
     except (ValueError, TypeError) as error:
@@ -181,15 +181,18 @@ def number(value: Any, name: str) -> float:
 
 
 def whole_number(value: Any, name: str, low: int = 0, high: int = 2**31) -> int:
-    """Return an integer from a number or a string, within limits."""
+    """Return an integer from `low` to `high`, from a number or a string; raise ModelFileError otherwise."""
     converted = number(value, name)
     if converted != int(converted) or not low <= converted <= high:
         raise refuse(f"{name} must be a whole number from {low} to {high}; got {value!r}")
     return int(converted)
 
 
-def names_of(value: Any, n_features: int) -> list[str] | None:
-    """Return the names of the columns, or None if there are none."""
+def read_feature_names(value: Any, n_features: int) -> list[str] | None:
+    """Check the column names in a file and return them; None if empty.
+
+    Raises ModelFileError unless they are `n_features` strings.
+    """
     if not value:
         return None
     if not isinstance(value, list) or len(value) != n_features or not all(isinstance(name, str) for name in value):
@@ -198,7 +201,7 @@ def names_of(value: Any, n_features: int) -> list[str] | None:
 
 
 def note_in(text: Any) -> dict[str, Any] | None:
-    """Parse and validate a note; return None for an empty text."""
+    """Parse and check the note that `export` stores in a file; None for no text. Raises ModelFileError if invalid."""
     if not text:
         return None
     try:

@@ -56,7 +56,10 @@ def read_sklearn(model: Any) -> ForeignModel:
 
 
 def _tree_of_nodes(tree: Any, value: Floats, features: Any = None) -> FlatTrees:
-    """Return a tree with values of shape (n_nodes, n_values); `features` are its training columns."""
+    """Return a scikit-learn tree with `value`, (n_nodes, n_values), in its leaves.
+
+    `features` are the columns of X that it was trained on; None for all.
+    """
     arrays = tree.tree_
     left, right, weight = arrays.children_left, arrays.children_right, arrays.weighted_n_node_samples
     inner = left >= 0
@@ -76,14 +79,17 @@ def _tree_of_nodes(tree: Any, value: Floats, features: Any = None) -> FlatTrees:
 
 
 def _shares(tree: Any, n_classes: list[int]) -> Floats:
-    """Return the class proportions in each node, with the targets next to each other."""
+    """Return the class proportions in each node, (n_nodes, sum of n_classes), with targets side by side."""
     value = tree.tree_.value
     shares = value / value.sum(axis=2, keepdims=True) if value.sum(axis=2).max(initial=0.0) > 1.5 else value
     return np.concatenate([shares[:, k, :n] for k, n in enumerate(n_classes)], axis=1)
 
 
 def _foreign_model(model: Any, parts: list[FlatTrees], objective: Objective, baseline: Any = None) -> ForeignModel:
-    """Return the record of a model from its trees, which alternate between outputs if they have one value each."""
+    """Return the record of a model from its trees, baseline (0 if None) and objective.
+
+    Trees with one value per node are assigned to the outputs in turn.
+    """
     width = parts[0].value.shape[1]
     n_outputs = max(width, objective.n_outputs)
     output = np.arange(len(parts)) % objective.n_outputs if width == 1 else np.zeros(len(parts), dtype=np.int64)
@@ -92,7 +98,7 @@ def _foreign_model(model: Any, parts: list[FlatTrees], objective: Objective, bas
 
 
 def _trees_and_columns(model: Any) -> list[tuple[Any, Any]]:
-    """Return the trees of a model, each with its training columns."""
+    """Return (tree, its training columns or None for all) pairs; raise ModelFileError for other members."""
     if hasattr(model, "tree_"):
         return [(model, None)]
     features = getattr(model, "estimators_features_", None)
@@ -104,7 +110,7 @@ def _trees_and_columns(model: Any) -> list[tuple[Any, Any]]:
 
 
 def _read_class_forest(name: str, model: Any) -> ForeignModel:
-    """Read trees whose class proportions are averaged."""
+    """Read a model with averaged class proportions; `name` is the corresponding class of fastens."""
     several = isinstance(model.classes_, list)
     classes = model.classes_ if several else [model.classes_]
     counts = [len(each) for each in classes]
@@ -123,13 +129,16 @@ def _read_class_forest(name: str, model: Any) -> ForeignModel:
 
 
 def _read_number_forest(name: str, model: Any) -> ForeignModel:
-    """Read trees whose values are averaged."""
+    """Read a model with averaged leaf values; `name` is the corresponding class of fastens."""
     parts = [_tree_of_nodes(tree, tree.tree_.value[:, :, 0], features) for tree, features in _trees_and_columns(model)]
     return _foreign_model(model, parts, Objective(name, n_targets=parts[0].value.shape[1]))
 
 
 def _read_boosting(model: Any) -> ForeignModel:
-    """Read gradient boosting: leaf values times the learning rate, added to a constant."""
+    """Read gradient boosting: leaf values times the learning rate, added to a constant.
+
+    Raises ModelFileError if `init` does not predict a constant.
+    """
     initial = model.init_
     if not isinstance(initial, str) and not type(initial).__name__.startswith("Dummy"):
         raise refuse(f"init must be None, 'zero' or a constant; got {type(initial).__name__}")
@@ -209,7 +218,7 @@ def _read_histogram_boosting(model: Any) -> ForeignModel:
 
 
 def _predictor_nodes(predictor: Any, column_of: NDArray[np.intp]) -> FlatTrees:
-    """Return a tree of scikit-learn's histogram gradient boosting; `column_of` is the column of each feature."""
+    """Return a tree of histogram gradient boosting; `column_of` has the column of X of each of its features."""
     nodes, bits = predictor.nodes, predictor.raw_left_cat_bitsets
     inner, is_set = nodes["is_leaf"] == 0, nodes["is_categorical"] == 1
     return FlatTrees(
@@ -310,7 +319,10 @@ def _written_boosting(view: ModelView) -> Any:
 
 
 def _predictor(tree: FlatTrees, columns: list[ModelColumn], order: list[tuple[int, NDArray[np.intp]]]) -> TreePredictor:
-    """Return the predictor of a tree; `order` has the position and the category codes of each column."""
+    """Return the predictor of a tree; `order` has, for each column, its position and its category codes.
+
+    Raises CannotHoldError if missing and unseen categories go to different branches.
+    """
     is_leaf, positions = tree.is_leaf, np.array([position for position, _ in order], dtype=np.intp)
     nodes = np.zeros(len(is_leaf), dtype=PREDICTOR_RECORD_DTYPE)
     left, right = (np.where(is_leaf, 0, child) for child in (tree.left, tree.right))
@@ -343,7 +355,10 @@ _LOSSES = {"identity": "squared_error", "exp": "poisson"}
 
 
 def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
-    """Return a table from which the estimator learns columns and categories, and True for categorical columns."""
+    """Return a table from which an estimator learns columns and categories, and True for categorical columns.
+
+    It has at least `n_rows` rows. Raises ImportError if column names require pandas, which is not installed.
+    """
     columns = view.columns
     n_rows = max([n_rows, 2, *(len(column.categories or ()) for column in columns)])
     rows = np.arange(n_rows)
@@ -360,7 +375,7 @@ def _example(view: ModelView, n_rows: int) -> tuple[Any, list[bool]]:
 
 
 def _example_of(column: ModelColumn, rows: NDArray[np.intp]) -> NDArray[Any]:
-    """Return example values of a column, one per row, that contain all its categories."""
+    """Return a column's values at `rows`, which repeat its categories; raise CannotHoldError for mixed types."""
     if column.categories is None:
         return rows.astype(np.float64)
     if column.has_strings and not all(isinstance(value, str) for value in column.categories):
@@ -369,7 +384,7 @@ def _example_of(column: ModelColumn, rows: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def _column_order(model: Any, columns: list[ModelColumn]) -> list[tuple[int, NDArray[np.intp]]]:
-    """Return each column's position in scikit-learn, which puts categorical columns first, and its category codes."""
+    """Return (position, category codes) of each column in `model`, which puts categorical columns first."""
     is_categorical = [column.categories is not None for column in columns]
     positions = np.empty(len(columns), dtype=np.intp)
     positions[np.argsort(np.logical_not(is_categorical), kind="stable")] = np.arange(len(columns))
@@ -407,7 +422,10 @@ def _written_forest(view: ModelView) -> Any:
 
 
 def _written_tree(tree_class: Any, view: ModelView, tree: FlatTrees, targets: list[LinkedTarget]) -> Any:
-    """Return a fitted tree estimator of class `tree_class`; its values are class shares or numbers by target."""
+    """Return a fitted `tree_class` of scikit-learn with the splits and values of `tree`.
+
+    Its values are class proportions, or numbers, for each of the `targets`.
+    """
     n_classes = np.array([1 if target.classes is None else len(target.classes) for target in targets], dtype=np.intp)
     value = np.zeros((len(tree.left), len(targets), n_classes.max()))
     for k, target in enumerate(targets):
@@ -427,7 +445,7 @@ def _written_tree(tree_class: Any, view: ModelView, tree: FlatTrees, targets: li
 
 
 def _sklearn_tree(view: ModelView, tree: FlatTrees, value: NDArray[np.float64], n_classes: NDArray[np.intp]) -> Tree:
-    """Convert a tree to scikit-learn's data structure."""
+    """Return a tree as scikit-learn's `Tree`, with `value` of shape (n_nodes, n_targets, most classes)."""
     nodes = np.zeros(len(tree.left), dtype=NODE_DTYPE)
     is_leaf = tree.is_leaf
     for name, column in {
@@ -450,7 +468,7 @@ def _sklearn_tree(view: ModelView, tree: FlatTrees, value: NDArray[np.float64], 
 
 
 def _impurities(tree: FlatTrees) -> NDArray[np.float64]:
-    """Return impurities from the gains at and below each node, so that feature importances are unchanged."""
+    """Return node impurities, summed from the gains at and below each node, that keep feature importances."""
     total = tree.gain.copy()
     for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
         total[node] += total[tree.left[node]] + total[tree.right[node]]

@@ -45,7 +45,7 @@ def write(view: ModelView, *, table: str = "data") -> str:
 
 
 def _lines(parts: list[str]) -> str:
-    """Join result columns, one per line."""
+    """Join the expressions of result columns by commas, one per line."""
     return ",\n  ".join(parts)
 
 
@@ -75,7 +75,7 @@ def _raw(k: int) -> str:
 
 
 def _sum(terms: list[str], divisor: int) -> str:
-    """Return the sum of many terms, in nested groups."""
+    """Return the expression of the sum of `terms`, in nested groups, divided by `divisor`."""
     while len(terms) > 1:
         ends = [*range(0, len(terms), _TERMS), len(terms)]
         terms = ["(" + "\n  + ".join(terms[first:last]) + ")" for first, last in pairwise(ends)]
@@ -83,7 +83,7 @@ def _sum(terms: list[str], divisor: int) -> str:
 
 
 def _tree(tree: FlatTrees, columns: list[ModelColumn]) -> str:
-    """Return the expression of a tree, without recursion because trees may exceed Python's recursion limit."""
+    """Return the nested CASE expression of a tree, built without recursion because trees may be too deep for it."""
     texts: list[str] = []
     waiting: list[str | int] = [0]  # a stack of texts and of nodes still to write
     while waiting:
@@ -99,7 +99,7 @@ def _tree(tree: FlatTrees, columns: list[ModelColumn]) -> str:
 
 
 def _condition(tree: FlatTrees, node: int, columns: list[ModelColumn]) -> str:
-    """Return the condition for going left at a node."""
+    """Return the SQL condition for going left at a node of the tree."""
     column = columns[tree.feature[node]]
     name, missing_left = _name(column.name), bool(tree.missing_left[node])
     if (members := tree.sets.get(node)) is not None:
@@ -113,7 +113,7 @@ def _condition(tree: FlatTrees, node: int, columns: list[ModelColumn]) -> str:
 
 
 def _results(target: LinkedTarget, suffix: str) -> list[str]:
-    """Return the names of the result columns of a target."""
+    """Return the names of a target's result columns, to which `suffix` is added: predictions and probabilities."""
     if target.classes is not None:
         labels = np.asarray(target.classes).tolist()
         return [f"prediction{suffix}", *(f"probability{suffix}_{label}" for label in labels)]
@@ -121,7 +121,7 @@ def _results(target: LinkedTarget, suffix: str) -> list[str]:
 
 
 def _predictions(target: LinkedTarget, suffix: str) -> list[str]:
-    """Return the result columns of a target: the prediction and the class probabilities."""
+    """Return expressions, with names, of a target's result columns; raise CannotHoldError for unsupported links."""
     names = [_raw(k) for k in range(target.outputs.start, target.outputs.stop)]
     if target.classes is not None:
         return _classes(target, names, suffix)
@@ -140,7 +140,7 @@ _NUMBERS = {"identity": "{}", "exp": "EXP({})", "sigmoid": _SIGMOID}
 
 
 def _classes(target: LinkedTarget, names: list[str], suffix: str) -> list[str]:
-    """Return the result columns of a classification target: the predicted label and the class probabilities."""
+    """Return expressions, with names, of a target's label and probabilities; `names` are its raw predictions."""
     classes = np.asarray(target.classes).tolist()
     if len(names) == 1:
         limit = "0.5" if target.link == "shares" else "0"
@@ -162,7 +162,7 @@ def _classes(target: LinkedTarget, names: list[str], suffix: str) -> list[str]:
 
 
 def _shares(link: str, names: list[str]) -> list[str]:
-    """Return the probabilities of three or more classes."""
+    """Return expressions of the probabilities of three or more classes; `names` are their raw predictions."""
     if link == "softmax":
         return ["1e0 / (" + " + ".join(f"EXP({other} - {name})" for other in names) + ")" for name in names]
     parts = names if link == "shares" else [f"({_SIGMOID.format(name)})" for name in names]

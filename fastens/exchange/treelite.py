@@ -59,7 +59,10 @@ def write(view: ModelView) -> bytes:
 
 
 def _task_and_postprocessor(target: LinkedTarget, n_outputs: int) -> tuple[int, str]:
-    """Return the task and the postprocessor that converts sums to predictions."""
+    """Return treelite's code of the task and the name of the function from sums to predictions.
+
+    Raises CannotHoldError for links that treelite does not have.
+    """
     if target.classes is None and target.link == "identity":
         return _REGRESSOR, "identity"
     kind = (target.link, min(n_outputs, 2))
@@ -70,7 +73,7 @@ def _task_and_postprocessor(target: LinkedTarget, n_outputs: int) -> tuple[int, 
 
 
 def _array(values: NDArray[Any]) -> bytes:
-    """Return an array in treelite's format: its length, then its values."""
+    """Return an array in treelite's binary format: its length, then its values."""
     return struct.pack("<Q", len(values)) + values.tobytes()
 
 

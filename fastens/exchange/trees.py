@@ -132,7 +132,7 @@ class FlatTrees:
         return FlatTrees(**arrays, **items, roots=roots, output=output)
 
     def each(self) -> Iterator[FlatTrees]:
-        """Yield each tree with node indices inside the tree; the nodes of a tree must be adjacent, the root first."""
+        """Yield each tree with node indices that start at 0; the nodes of a tree must be adjacent, the root first."""
         by_tree: dict[str, list[dict[int, Any]]] = {}
         for name in ("sets", "lines"):
             by_tree[name] = [{} for _ in self.roots]
@@ -149,17 +149,17 @@ class FlatTrees:
             yield FlatTrees(**arrays, **by_node, output=self.output[tree : tree + 1])
 
     def of_output(self, output: int, baseline: float = 0.0) -> FlatTrees:
-        """Return the trees with only one of their values per node, plus a constant."""
+        """Return the trees with only column `output` of their values, to which `baseline` is added."""
         lines = {node: replace(line, constant=line.constant + baseline) for node, line in self.lines.items()}
         return replace(self, value=self.value[:, output : output + 1] + baseline, lines=lines)
 
     def scale(self, factor: Any) -> None:
-        """Multiply the leaf values by a factor, in place."""
+        """Multiply the leaf values and linear models by a factor, in place."""
         self.value = self.value * factor
         self.lines = {node: line.times(factor) for node, line in self.lines.items()}
 
     def by_round(self, n_outputs: int) -> FlatTrees:
-        """Return the trees round by round, one for each output; boosted random forests are stored in another order."""
+        """Return the trees reordered so that each round has one tree for each output, in order of outputs."""
         rank = np.zeros(len(self.output), dtype=np.int64)
         for k in range(n_outputs):
             indices = np.flatnonzero(self.output == k)
@@ -199,7 +199,7 @@ def leaf(value: float) -> FlatTrees:
 
 
 def join_trees(parts: Sequence[FlatTrees], output: Any) -> FlatTrees:
-    """Concatenate single trees; `output` is the raw prediction that each tree adds to."""
+    """Concatenate single trees; `output` has the raw prediction that each adds to. Raises ModelFileError if empty."""
     if not parts:
         raise refuse("the model has no trees")
     sizes = np.array([len(part.left) for part in parts], dtype=np.int64)
@@ -241,24 +241,24 @@ def with_vectors(trees: FlatTrees, n_outputs: int) -> FlatTrees | None:
     first, *others = (order.source[output == k] for k in range(n_outputs))
     children = [order.left_child[output == k] for k in range(n_outputs)]
     if not all(np.array_equal(children[0], other) for other in children[1:]) or not all(
-        _are_same(trees, first, nodes) for nodes in others
+        _have_equal_splits(trees, first, nodes) for nodes in others
     ):
         return None
     joined = trees.take(first, np.cumsum(sizes[:, 0]) - sizes[:, 0], np.zeros(len(sizes), dtype=np.int64))
     return replace(joined, value=np.column_stack([trees.value[nodes, 0] for nodes in (first, *others)]))
 
 
-def _are_same(trees: FlatTrees, first: Ints, nodes: Ints) -> bool:
-    """Return True if two sequences of nodes have the same tests."""
+def _have_equal_splits(trees: FlatTrees, nodes_a: Ints, nodes_b: Ints) -> bool:
+    """Return True if each node in `nodes_a` splits like the node at its position in `nodes_b`."""
     arrays = (trees.feature, trees.threshold, trees.missing_left)
-    pairs = zip(first.tolist(), nodes.tolist(), strict=True) if trees.sets else ()
-    return all(np.array_equal(each[first], each[nodes]) for each in arrays) and all(
+    pairs = zip(nodes_a.tolist(), nodes_b.tolist(), strict=True) if trees.sets else ()
+    return all(np.array_equal(each[nodes_a], each[nodes_b]) for each in arrays) and all(
         np.array_equal(trees.sets.get(a, _NONE), trees.sets.get(b, _NONE)) for a, b in pairs
     )
 
 
 def tree_of_nodes(trees: FlatTrees) -> Ints:
-    """Return the tree of each node; -1 for nodes that are not below a root."""
+    """Return the index of the tree of each node; -1 for nodes that are not below a root."""
     order, tree = _LevelOrder(trees), np.full(len(trees.left), -1)
     tree[order.source] = np.repeat(np.arange(len(trees.roots)), np.diff(order.offsets))
     return tree
@@ -374,7 +374,7 @@ def of_second_class(ensemble: TreeEnsemble) -> TreeEnsemble:
 
 
 def in_single_precision(ensemble: TreeEnsemble) -> TreeEnsemble:
-    """Return the ensemble with values in float32 if this leaves all leaf values unchanged."""
+    """Return the ensemble with float32 values, or unchanged if this would change any leaf value."""
     value = single(ensemble.value)
     is_leaf = ensemble.left_child == 0
     return ensemble.with_values(value) if (value[is_leaf] == ensemble.value[is_leaf]).all() else ensemble
@@ -434,7 +434,10 @@ class _LevelOrder:
             raise refuse("a node has two parents")
 
     def sums(self, leaf_weights: NDArray[Any]) -> Floats:
-        """Sum leaf weights up to the root: leaves without rows get a tiny weight, and 1 if no leaf has rows."""
+        """Return node weights, summed from `leaf_weights` up to the root.
+
+        Leaves without rows get a tiny weight, or 1 if no leaf of the tree has rows.
+        """
         is_leaf = self.left_child == 0
         present = np.where(is_leaf & (leaf_weights > 0) & (leaf_weights < np.inf), leaf_weights, 0.0)
         sums = np.repeat(np.add.reduceat(present, self.offsets[:-1]), np.diff(self.offsets))
@@ -444,7 +447,7 @@ class _LevelOrder:
         return weight
 
     def with_means(self, value: Floats, weight: Floats) -> Floats:
-        """Return the values, where each inner node has the weighted mean of the leaves below."""
+        """Return a copy of `value` in which each inner node has the weighted mean of the leaves below it."""
         value = value.copy()
         for inner, child in self._by_level:
             left, right = weight[child, None], weight[child + 1, None]
@@ -454,7 +457,10 @@ class _LevelOrder:
 
 
 def _kinds(columns: ModelColumns, in_sets: Ints, in_thresholds: Ints) -> Bools:
-    """Return True for each categorical column, after a check against the splits."""
+    """Return True for each categorical column; raise ModelFileError if a split does not match its column.
+
+    `in_sets` and `in_thresholds` are the columns of categorical and numeric splits.
+    """
     is_categorical = np.array([column.categories is not None for column in columns], dtype=bool)
     if not is_categorical[in_sets].all():
         raise refuse("a categorical split uses a numerical column")
@@ -466,7 +472,11 @@ def _kinds(columns: ModelColumns, in_sets: Ints, in_thresholds: Ints) -> Bools:
 def _thresholds(
     feature: Ints, threshold: Floats, chosen: Bools, columns: ModelColumns
 ) -> tuple[list[Floats], NDArray[np.uint16]]:
-    """Return the thresholds of each column and the code of each node; `feature` may change to a copied column."""
+    """Return the sorted thresholds of each column, and each node's threshold code: its rank from 1, else 0.
+
+    `chosen` masks the nodes with thresholds. If a column has too many, copies are appended to `columns.repeated`, and
+    `feature` is changed in place to the copies.
+    """
     code = np.zeros(len(feature), dtype=np.uint16)
     thresholds = [np.zeros(0)] * len(columns)
     nodes = np.flatnonzero(chosen)
@@ -493,7 +503,10 @@ def _thresholds(
 
 
 def _binning(thresholds: list[Floats], columns: ModelColumns, is_categorical: Bools) -> Binning:
-    """Return the binning with these thresholds, and with a code per category for categorical columns."""
+    """Return the binning with these thresholds, and with a code per category for categorical columns.
+
+    Raises ModelFileError if a column has too many categories.
+    """
     codes: list[NDArray[np.uint16] | None] = [None] * len(thresholds)
     lookup = np.zeros((len(thresholds), 2), dtype=np.int32)
     for index in np.flatnonzero(is_categorical).tolist():
@@ -510,7 +523,11 @@ def _binning(thresholds: list[Floats], columns: ModelColumns, is_categorical: Bo
 def _words(
     trees: FlatTrees, source: Ints, nodes: Ints, binning: Binning, missing_left: Bools
 ) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
-    """Return the offset of each node's set of codes that go left, and the words of all sets."""
+    """Return each node's offset in the words of all category sets, -1 without a set, and these words.
+
+    The words are bitmaps of the codes that go left. `nodes` are the categorical splits, and `source` has the index in
+    `trees` of each node.
+    """
     first_word = np.full(len(source), -1, dtype=np.int32)
     parts, at = [np.zeros(0, np.uint32)], 0
     for node in nodes.tolist():
@@ -526,7 +543,10 @@ def _words(
 
 
 def _with_lines(ensemble: TreeEnsemble, trees: FlatTrees, source: Ints) -> LinearEnsemble:
-    """Return the ensemble with linear models in its leaves."""
+    """Return the ensemble with linear models in its leaves; `source` has the index in `trees` of each node.
+
+    Raises ModelFileError for terms of categorical or repeated columns and for coefficients that are not finite.
+    """
     starts = np.zeros(len(source) + 1, dtype=np.int64)
     features: list[int] = []
     slopes: list[float] = []

@@ -24,11 +24,11 @@ from fastens.exchange.records import (
     Objective,
     array_of,
     less_than,
-    names_of,
     no_hazard,
     note_in,
     number,
     part,
+    read_feature_names,
     refuse,
     single,
     single_at_most,
@@ -63,6 +63,11 @@ def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objecti
         The objective in the file, with its name and options.
     settings : dict
         The `learner_model_param` of the file.
+
+    Raises
+    ------
+    ModelFileError
+        If the objective is unknown or its options are invalid.
     """
     name = str(objective.get("name"))
     n_targets = max(1, whole_number(settings.get("num_target", "1"), "num_target"))
@@ -71,7 +76,7 @@ def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objecti
         loss = _tweedie(objective) if name == "reg:tweedie" else _NUMBERS[name]
         return Objective(REGRESSOR, {"loss": loss}, n_targets, n_targets)
     if name in ("reg:quantileerror", "reg:expectileerror"):
-        return _levels(name, objective, n_targets)
+        return _level_objective(name, objective, n_targets)
     if name in _TWO_CLASSES:
         classes: Any = np.arange(2) if n_targets == 1 else [np.arange(2)] * n_targets
         return Objective(CLASSIFIER, {}, n_targets, n_targets, classes)
@@ -79,11 +84,11 @@ def objective_of(objective: dict[str, Any], settings: dict[str, Any]) -> Objecti
         return Objective(CLASSIFIER, {}, n_classes, classes=np.arange(n_classes))
     if name in _RANKING:
         return Objective(RANKER, {"loss": _RANKING[name]})
-    return _survival(name, objective)
+    return _survival_objective(name, objective)
 
 
-def _survival(name: str, objective: dict[str, Any]) -> Objective:
-    """Return the counterpart of a survival objective; raise ModelFileError for all other objectives."""
+def _survival_objective(name: str, objective: dict[str, Any]) -> Objective:
+    """Return the counterpart of a Cox or AFT objective; raise ModelFileError for all other objectives."""
     if name == "survival:cox":
         return Objective(SURVIVAL, {"loss": "cox"}, fitted=no_hazard())
     if name == "survival:aft":
@@ -105,8 +110,11 @@ def _tweedie(objective: dict[str, Any]) -> Any:
     return TweedieLoss(variance_power=power) if 1 < power < 2 else "poisson"
 
 
-def _levels(name: str, objective: dict[str, Any], n_targets: int) -> Objective:
-    """Return the objective of one or several quantiles or expectiles."""
+def _level_objective(name: str, objective: dict[str, Any], n_targets: int) -> Objective:
+    """Return the objective of quantile or expectile regression, by its XGBoost name, for one or several levels.
+
+    Raises ModelFileError for invalid levels, or if there are not `n_targets` levels.
+    """
     kind = name.removeprefix("reg:").removesuffix("error")
     options = objective.get(f"{kind}_loss_param") or {}
     text = str(options.get(f"{kind}_alpha", "[]")).replace("(", "[").replace(")", "]")
@@ -147,21 +155,24 @@ class _Reader:
         self.content, self.at = content, 0
 
     def take(self, n: int) -> bytes:
-        """Return the next n bytes and move past them."""
+        """Return the next n bytes and move past them; raise ModelFileError if the content is too short."""
         if n < 0 or self.at + n > len(self.content):
             raise refuse("UBJSON must not end within a value; the file is truncated or damaged")
         self.at += n
         return self.content[self.at - n : self.at]
 
     def mark(self) -> str:
-        """Return the next type marker; padding is skipped."""
+        """Read the next type marker, a character; no-op markers are skipped."""
         mark = self.take(1)
         while mark == b"N":
             mark = self.take(1)
         return mark.decode("latin-1")
 
     def value(self, mark: str, level: int) -> Any:
-        """Read a value of the type of `mark`; `level` is its depth of nesting."""
+        """Read a value whose type marker, `mark`, has been read; `level` is its depth of nesting.
+
+        Raises ModelFileError for unknown types and too deep nesting.
+        """
         if level > _MAX_LEVELS:
             raise refuse("UBJSON must not be nested so deeply")
         if mark in _NUMBER_TYPES:
@@ -179,12 +190,12 @@ class _Reader:
         raise refuse(f"UBJSON must not have a value of type {mark!r}; the file is damaged")
 
     def numbers(self, mark: str, n: int) -> np.ndarray:
-        """Read n numbers of the type of `mark`."""
+        """Read n numbers of the type with the marker `mark`, as an array in native byte order."""
         kind = np.dtype(_NUMBER_TYPES[mark])
         return np.frombuffer(self.take(n * kind.itemsize), dtype=kind).astype(kind.newbyteorder("="))
 
     def size(self) -> int:
-        """Read the number of items or bytes of a container."""
+        """Read the number of items or bytes of a value; raise ModelFileError unless it is an integer."""
         mark = self.mark()
         if mark not in "iUIlL":
             raise refuse("the size of a UBJSON value must be a whole number; the file is damaged")
@@ -198,7 +209,7 @@ class _Reader:
             raise refuse("a UBJSON string must be UTF-8; the file is damaged") from error
 
     def members(self, level: int) -> dict[str, Any]:
-        """Read the rest of an object after its opening brace."""
+        """Read an object after its opening brace, at depth `level`; raise ModelFileError if a name occurs twice."""
         members: dict[str, Any] = {}
         left = self.size() if self.skip("#") else -1
         while left != 0 and not (left < 0 and self.skip("}")):
@@ -210,7 +221,7 @@ class _Reader:
         return members
 
     def items(self, level: int) -> Any:
-        """Read the rest of an array after its opening bracket; typed arrays become NumPy arrays."""
+        """Read an array after its opening bracket, at depth `level`; typed arrays become NumPy arrays."""
         if self.skip("$"):
             mark = self.mark()
             if mark not in _NUMBER_TYPES or not self.skip("#"):
@@ -224,7 +235,7 @@ class _Reader:
         return items
 
     def skip(self, mark: str) -> bool:
-        """Move past a marker if it is next; return True if it was."""
+        """Move past the marker `mark` if it is next; return True if it was."""
         is_there = self.content[self.at : self.at + 1] == mark.encode()
         self.at += is_there
         return is_there
@@ -254,7 +265,7 @@ def read_xgboost(model: Any, *, up_to_best: bool | None = None) -> ForeignModel:
     trees = part(inner, "model", dict)
     settings = part(learner, "learner_model_param", dict)
     n_features = whole_number(part(settings, "num_feature", str), "num_feature")
-    names = names_of(learner.get("feature_names"), n_features)
+    names = read_feature_names(learner.get("feature_names"), n_features)
     columns = ModelColumns(n_features, names, code_rule=SINGLE, absent_is_missing=True)
     function = part(learner, "objective", dict)
     objective = objective_of(function, settings)
@@ -285,7 +296,11 @@ def read_booster(model: Any) -> ForeignModel:
 def _trees(
     model: dict[str, Any], learner: dict[str, Any], objective: Objective, up_to_best: bool | None
 ) -> tuple[list[Any], NDArray[np.int64]]:
-    """Return the trees of the rounds to read, and their outputs."""
+    """Return the trees of the rounds to read, and the index of the output that each tree adds to.
+
+    With `up_to_best`, rounds after the best iteration are left out. If it is None, they are left out for models that
+    scikit-learn estimators saved. Raises ModelFileError if the number of trees is wrong.
+    """
     trees = part(model, "trees", list)
     settings = part(model, "gbtree_model_param", dict)
     if whole_number(part(settings, "num_trees", str), "num_trees") != len(trees):
@@ -339,7 +354,10 @@ def _tree(tree: Any, index: int, weight: np.float32 | None) -> FlatTrees:
 def _leaf_vectors(
     tree: dict[str, Any], number: NDArray[np.int64], is_leaf: NDArray[np.bool_], width: int
 ) -> NDArray[np.float32]:
-    """Return the leaf vectors of all nodes; the file stores them by leaf number."""
+    """Return values, (n_nodes, width), with the leaf vector of each leaf.
+
+    `number` is the index of each leaf in the file's vectors. Raises ModelFileError if a leaf has no vector.
+    """
     vectors = single(array_of(tree.get("leaf_weights", tree.get("base_weights")), "leaf_weights", float))
     if len(vectors) % width:
         raise refuse(f"leaf_weights must have {width} entries for each leaf")
@@ -352,7 +370,10 @@ def _leaf_vectors(
 
 
 def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
-    """Return the codes that go right, by node."""
+    """Return the category codes that go right, by node index, for the categorical splits `nodes`.
+
+    Raises ModelFileError if a split has no codes.
+    """
     if not len(nodes):
         return {}
     names = ("categories_nodes", "categories_segments", "categories_sizes", "categories")
@@ -368,7 +389,10 @@ def _code_sets(tree: dict[str, Any], nodes: NDArray[np.int64]) -> dict[int, NDAr
 
 
 def _set_categories(trees: FlatTrees, columns: ModelColumns, cats: Any, types: list[Any]) -> None:
-    """Set the category sets of the trees and the category names of dataframe columns."""
+    """Set the trees' category sets, and the categories of columns for which the file has names.
+
+    `cats` is the file's list of names, and `types` has the type of each column, "c" for categories.
+    """
     is_split = {int(trees.feature[node]) for node in trees.sets}
     is_coded = is_split | {column for column, kind in enumerate(types) if kind == "c"}
     # XGBoost has no empty sets; it uses a threshold above all codes instead.
@@ -384,7 +408,10 @@ def _set_categories(trees: FlatTrees, columns: ModelColumns, cats: Any, types: l
 
 
 def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
-    """Return the categories of the training dataframe by column, if the model stores them."""
+    """Return the categories of the training dataframe by column index; columns without stored names are absent.
+
+    Raises ModelFileError if the list does not have `n_features` columns.
+    """
     encoded = (cats or {}).get("enc") or []
     if not isinstance(encoded, list) or len(encoded) not in (0, n_features):
         raise refuse(f"the file must list the categories of {n_features} columns")
@@ -394,7 +421,7 @@ def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
         if values is None or len(values) == 0:
             continue
         if "offsets" in encoding:
-            texts = _texts(encoding["offsets"], values)
+            texts = _ascii_texts(encoding["offsets"], values)
             if texts is not None:
                 by_column[column] = texts
         else:
@@ -402,8 +429,11 @@ def _named_categories(cats: Any, n_features: int) -> dict[int, list[Any]]:
     return by_column
 
 
-def _texts(offsets: Any, values: Any) -> list[str] | None:
-    """Return category names, or None if they are not ASCII, because XGBoost truncates such names."""
+def _ascii_texts(offsets: Any, values: Any) -> list[str] | None:
+    """Return category names from the file's offsets and characters.
+
+    Returns None if they are not ASCII, because XGBoost truncates such names.
+    """
     ends, content = array_of(offsets, "offsets", np.int64), array_of(values, "values", np.int64)
     if (ends < 0).any() or (ends > len(content)).any() or (np.diff(ends) < 0).any():
         raise refuse("the offsets of category names must be ascending")
@@ -414,7 +444,10 @@ def _texts(offsets: Any, values: Any) -> list[str] | None:
 
 
 def _baseline(settings: dict[str, Any], name: str, n_outputs: int) -> NDArray[np.float64]:
-    """Return the raw predictions before the first tree; the file stores them after the inverse link, in float32."""
+    """Return the raw predictions before the first tree; the file stores them after the inverse link, in float32.
+
+    `name` is the objective. Raises ModelFileError if the number of scores or their range is invalid.
+    """
     text = part(settings, "base_score", str).strip()
     words = text.removeprefix("[").removesuffix("]").split(",")
     scores = single(np.array([number(word, "base_score") for word in words]))
@@ -481,7 +514,7 @@ def write(view: ModelView) -> str:
 
 
 def _learner(target: LinkedTarget, view: ModelView) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the objective and the parameters of the learner."""
+    """Return the entries `objective` and `learner_model_param` of the file for a target's link."""
     is_share = target.link == "sigmoid" and target.classes is None
     name, parameters, base_score = _OBJECTIVES["share" if is_share else target.link]
     is_softmax = target.link == "softmax"
@@ -502,7 +535,7 @@ def _written_tree(tree: FlatTrees, number: int, view: ModelView) -> dict[str, An
     by_set[list(tree.sets)] = True
     # In XGBoost, members of a set go right and all others go left.
     left, right = np.where(by_set, tree.right, tree.left), np.where(by_set, tree.left, tree.right)
-    order = _order(left.tolist(), right.tolist())
+    order = _level_order(left.tolist(), right.tolist())
     new_index = np.argsort(order)
     is_leaf, by_set = tree.is_leaf[order], by_set[order]
     left, right = (np.where(is_leaf, -1, new_index[child[order]]) for child in (left, right))
@@ -542,7 +575,7 @@ def _written_tree(tree: FlatTrees, number: int, view: ModelView) -> dict[str, An
     }
 
 
-def _order(left: list[int], right: list[int]) -> list[int]:
+def _level_order(left: list[int], right: list[int]) -> list[int]:
     """Return the nodes in level order with each left child directly before its sibling, as XGBoost expects."""
     order = [0]
     for node in order:
