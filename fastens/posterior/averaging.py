@@ -398,7 +398,7 @@ def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: Number
 
 
 def compact(statistics: NDArray[Any]) -> NDArray[Any]:
-    """Return float64 statistics in the smallest unsigned integer type or float32 if one holds them; else unchanged."""
+    """Return float64 statistics as the smallest exact unsigned integers, or float32 if in its range; else unchanged."""
     if statistics.dtype != np.float64:
         return statistics
     largest = statistics.max(initial=0)
