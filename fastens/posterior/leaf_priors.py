@@ -53,7 +53,7 @@ class NodePosterior(NamedTuple):
 
 
 def _max_safe_rows(log_range: Array) -> int:
-    """Return the maximum number of rows of a node whose evidence, not its logarithm, cannot overflow.
+    """Return the largest number of rows for which the evidence of a node is in the range of float64.
 
     `log_range[n]` is an upper bound of the absolute log evidence of n rows.
     """
@@ -70,7 +70,7 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
 
 @cache
 def _max_safe_class_rows(alpha: float, n_classes: tuple[int, ...], max_split: float) -> int:
-    """Return the maximum number of rows of a node whose evidence, not its logarithm, cannot overflow.
+    """Return the largest number of rows for which the evidence of a node is in the range of float64.
 
     The prior is a symmetric Dirichlet prior with pseudo-count `alpha`. `n_classes` has the number of classes of each
     target, and `max_split` is the largest prior split probability.

@@ -84,7 +84,7 @@ class Batch(NamedTuple):
             yield waiting._replace(X=np.concatenate(tables), y=np.concatenate(labels), weight=weight)
 
     def _exchange_split_blocks(self, n_rows: int) -> tuple[int, list[Any]]:
-        """Send leading rows to the rank that owns their block; return their number and the parts received."""
+        """Send leading rows whose block begins in another process there; return their number and the rows received."""
         comm = self.comm
         ends = np.cumsum(comm.allgather(len(self.y)))
         first = int(ends[comm.rank]) - len(self.y)

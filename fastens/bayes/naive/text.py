@@ -60,9 +60,10 @@ class _TermCounter:
         self._n_texts = 0.0
 
     def count_texts(self, texts: Sequence[str], copies: Array | None) -> sparse.csr_matrix:
-        """Add the terms of texts to the counts; return the CSR matrix (n_texts, n_terms so far) that naive Bayes sums.
+        """Add the terms of texts to the counts; return the counts of each text, a CSR matrix (n_texts, n_terms so far).
 
-        `copies` holds how often each text counts; None means once.
+        The matrix has ones if only the presence of terms counts. `copies` holds how often each text counts; None means
+        once.
         """
         counters = [Counter(self._analyze(text)) for text in texts]
         columns = np.array(

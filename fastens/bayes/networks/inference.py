@@ -448,7 +448,11 @@ def _add_shares(view: Array, codes: list[NDArray[Any]], share: Array, weight: Ar
 def log_likelihoods(
     network: NetworkData, codes: NDArray[Any], n_threads: int = 1, values: Array | None = None
 ) -> Array:
-    """Return the log probability of the known values of each row; codes above the sizes are treated as missing."""
+    """Return the log probability of the known values of each row, shape (n_rows,).
+
+    `codes` has the shape (n_variables, n_rows); 0 and codes above the number of values are missing. `values` holds the
+    numbers of continuous variables in the same shape, or None if there are none.
+    """
     out = np.zeros((codes.shape[1], 1))
     tables = [log(table)[..., None] for table in network.tables]
     add_family_logs(codes, network.sizes, network.families, tables, out, n_threads)
@@ -541,7 +545,7 @@ Evidence = Mapping[int, "int | float | Array"]
 
 
 def observed(evidence: Evidence) -> dict[int, float]:
-    """Return the evidence without likelihoods: the number, or the position of the value, of each observed variable."""
+    """Return the evidence without virtual evidence: the number, or position of the value, of each observed variable."""
     return {variable: value for variable, value in evidence.items() if isinstance(value, int | float)}
 
 

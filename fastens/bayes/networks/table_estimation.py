@@ -108,7 +108,7 @@ class _Objective:
 
 
 def run_em(network: NetworkData, rows: CodedRows, pseudo: Sequence[float], *, max_iter: int, tol: float) -> Optimum:
-    """Run expectation-maximisation from the tables of `network`.
+    """Run at most `max_iter` steps of expectation-maximisation from the tables of `network`; return the optimum.
 
     `pseudo` holds the pseudo-count of the cells of each table. Every step must increase the objective, which is
     checked. EM stops when a step improves the objective by less than `tol` per row.
@@ -139,7 +139,9 @@ def run_gradient_ascent(
     tol: float,
     learning_rate: float | None = None,
 ) -> Optimum:
-    """Run gradient ascent on the objective of EM, in the logs of unnormalised probabilities.
+    """Run at most `max_iter` steps of gradient ascent on the objective of EM, in logs of unnormalised probabilities.
+
+    See `run_em` for `network`, `rows` and `pseudo`; the start is the tables of `network`.
 
     The derivative with respect to the log of cell k of a distribution is N_k - N theta_k, with expected counts N_k
     (Binder, Koller, Russell & Kanazawa 1997, eq. 9, by the chain rule). It is divided by N, the expected number of rows
@@ -183,7 +185,9 @@ def run_theta_ascent(
     tol: float,
     learning_rate: float | None = None,
 ) -> Optimum:
-    """Run gradient ascent on the objective of EM, in the probabilities themselves.
+    """Run at most `max_iter` steps of gradient ascent on the objective of EM, in the probabilities themselves.
+
+    See `run_em` for `network`, `rows` and `pseudo`; the start is the tables of `network`.
 
     The derivative with respect to the probability of cell k of a distribution is N_k / theta_k, with expected counts
     N_k. It is divided by the expected number of rows of the distribution, and its mean over the cells is subtracted so
