@@ -24,10 +24,10 @@ from fastens.posterior.averaging import (
     TableSearch,
     TreeAverager,
     TreeRows,
+    combine_row_sets,
+    node_statistics,
     nodes_of,
-    of_all_nodes,
     thresholds_of_features,
-    together,
 )
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior, RatePrior, location_and_variance
 from fastens.table.training_data import AllRows, multiplied
@@ -51,7 +51,7 @@ class Averaging:
     # Options of `PosteriorAverage` that are only read for the other kind of target.
     of_others: ClassVar[tuple[str, ...]]
     n_thresholds: Array
-    # Statistics of the leaves of all trees, concatenated, for each set of rows: see `together`.
+    # Statistics of the leaves of all trees, concatenated, for each set of rows: see `combine_row_sets`.
     leaf_statistics: list[NDArray[Any]]
 
     def __init__(self, forest: Any, data: AllRows | TrainingData, matrix: AnyMatrix) -> None:
@@ -198,7 +198,7 @@ class Averaging:
         """Yield the posterior over each tree's prunings."""
         prior = self.pruning_prior(forest)
         for tree, leaves in self.trees_with_statistics(forest._ensemble):
-            yield prior.posterior(tree, *together([of_all_nodes(tree, part) for part in leaves]))
+            yield prior.posterior(tree, *combine_row_sets([node_statistics(tree, part) for part in leaves]))
 
     # Saving --------------------------------------------------
 

@@ -28,10 +28,10 @@ def dirichlet_evidence(
     const float64_t[:, ::1] counts, const float64_t[:] alpha, const float64_t[:, :] table,
     const float64_t[::1] table_of_sums
 ):
-    """Return the log evidence of each node's class counts, (n_classes, n_nodes), under a Dirichlet prior.
+    """Return the log evidence, (n_nodes,), of class counts of shape (n_classes, n_nodes) under a Dirichlet prior.
 
-    The tables, whose rows are contiguous, hold the logarithm of the gamma function of each alpha + i, and of the sum of
-    all alphas + i, for i = 0, 1, ...
+    `alpha` holds the pseudo-count of each class. `table[k, i]` is the log gamma of alpha[k] + i, and `table_of_sums[i]`
+    of the sum of all alphas + i.
     """
     cdef Py_ssize_t k, i, n = counts.shape[1]
     cdef LogGammas gammas
@@ -88,7 +88,8 @@ def find_best_pruning(
 ):
     """Return the log joint probability of the best pruning below each node, and a mask of its leaves, (n_nodes,) each.
 
-    Ties are resolved in favour of the smaller pruning.
+    The parameters are as in `sum_over_prunings`. The mask is True for nodes that are leaves if they are reached. Ties
+    are resolved in favour of the smaller pruning.
     """
     cdef Py_ssize_t i, n = left_child.shape[0]
     cdef float64_t ends, goes_on
@@ -108,7 +109,10 @@ def find_best_pruning(
 
 
 def reach_probabilities(const int32_t[::1] left_child, const float64_t[::1] split):
-    """Return the posterior probability that all ancestors of each node split; `split` is for nodes that are reached."""
+    """Return the posterior probability that all ancestors of each node split, shape (n_nodes,).
+
+    `split` is the posterior probability that a node splits if it is reached.
+    """
     cdef Py_ssize_t i, n = left_child.shape[0]
     reached = np.ones(n)
     cdef float64_t[::1] above = reached
@@ -173,7 +177,7 @@ def unused_probability(
 ):
     """Return the posterior probability that no node of the pruning splits on `searched_feature`.
 
-    `split` is the posterior probability that a node splits if it is reached.
+    `feature` is the split feature of each node, and `split` the posterior probability that it splits if it is reached.
     """
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     cdef float64_t[::1] probability = np.ones(n)
@@ -201,7 +205,7 @@ def leaf_above(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
 
 
 def parents_and_depths(const int32_t[::1] left_child):
-    """Return the parent of each node, -1 at the root, and the depth of each node."""
+    """Return the parent of each node, -1 at the root, and the depth of each node, 0 at the root."""
     cdef Py_ssize_t i, left, n = left_child.shape[0]
     of_parent, of_depth = np.full(n, -1, dtype=np.int32), np.zeros(n, dtype=np.int32)
     cdef int32_t[::1] parent = of_parent, depth = of_depth
@@ -244,10 +248,11 @@ cdef inline float64_t _evidence_over_prunings(
     float64_t leaf_evidence, float64_t prior, int32_t max_tabled, const int32_t* n_rows,
     const float64_t* child_evidence, int32_t n_node_rows, LogPrior* last, float64_t* split
 ) noexcept nogil:
-    """Return the evidence of a node's rows over all prunings; write the posterior probability that it splits.
+    """Return the evidence of a node's rows over all prunings; write its posterior split probability to `split`.
 
-    `leaf_evidence` is the evidence of the node as a leaf. `child_evidence` and `n_rows` point to its two children,
-    which are adjacent. Each evidence is a logarithm if there are more than `max_tabled` rows.
+    `leaf_evidence` is the evidence of the node as a leaf, and `prior` its prior split probability. `child_evidence` and
+    `n_rows` point to its two children, which are adjacent. Each evidence is a logarithm if there are more than
+    `max_tabled` rows. `last` caches logarithms of the prior between calls.
     """
     cdef float64_t stops, splits
     if n_node_rows <= max_tabled:
@@ -266,9 +271,11 @@ cdef inline void _average_children(
     const float64_t* sum_above, const float64_t* value, float64_t stops, float64_t splits, float64_t* sum_below,
     const float64_t* values_below, value_t* averaged, Py_ssize_t n_values
 ) noexcept nogil:
-    """Write the averaged values of the two children of a node, and the sums over their ancestors.
+    """Write the averaged values of a node's two children to `averaged`, and their sums over ancestors to `sum_below`.
 
-    `stops` and `splits` are the posterior probabilities that the node is a leaf, and that its children are reached.
+    `sum_above` and `value` belong to the node, and `values_below` to its children. A sum over ancestors adds their
+    values times the posterior probabilities that they are leaves. `stops` and `splits` are the posterior probabilities
+    that the node is a leaf, and that its children are reached.
     """
     cdef Py_ssize_t k
     cdef float64_t inside
@@ -343,9 +350,10 @@ cdef extern from "posterior/evidence_loops.h":
 cdef inline float64_t _evidence_of_all_targets(
     const dirichlet* priors, Py_ssize_t n_targets, const uint32_t* counts, int32_t* n_rows, float64_t* values
 ) noexcept nogil:
-    """Return the evidence of a node's class counts, a product over targets; write its number of rows and values.
+    """Return the evidence of a node's class counts, a product over targets, or its logarithm.
 
-    It is a logarithm if the node has more than `max_tabled` rows.
+    It is a logarithm if the node has more than `max_tabled` rows. The number of rows is written to `n_rows`, and the
+    posterior mean probabilities of all targets to `values`.
     """
     cdef Py_ssize_t t, n_classes
     cdef float64_t evidence = 0.0, part
@@ -462,7 +470,7 @@ cdef extern from "posterior/evidence_loops.h":
 
 
 cdef inline float64_t _integer_power(float64_t x, uint32_t n) noexcept nogil:
-    """Return x to the power of n."""
+    """Return x to the power of n by repeated squaring."""
     cdef float64_t power = 1.0
     while n > 0:
         if n & 1:
@@ -476,7 +484,10 @@ cdef void _sum_branches(
     const int32_t[::1] inner, const int32_t[::1] left_child, const int32_t[::1] leaf, const value_t[:, ::1] leaves,
     Py_ssize_t t, int32_t[::1] n_rows, float64_t[:, ::1] sums
 ) noexcept nogil:
-    """Write the number of rows and the two sums of target t for all nodes, given the sums of the leaves."""
+    """Write the number of rows of all nodes to `n_rows`, and the sums of z and z^2 of target t to `sums`, (2, n_nodes).
+
+    z is the target minus its location. `leaves` holds the sums of the leaves, see `number_posterior`.
+    """
     cdef Py_ssize_t i, j, left, n_targets = leaves.shape[0] // 2
     cdef const value_t* of_leaf = &leaves[0, 0]
     cdef const value_t* first_of_leaf = &leaves[1 + t, 0]
@@ -572,10 +583,11 @@ def number_posterior(
 def count_classes(
     const int32_t[::1] leaf, const value_t[:, :] shares, const float32_t[::1] weight, count_t[:, ::1] counts
 ):
-    """Write the weights of one target's classes in the leaves, (n_classes, n_leaves), from the class probabilities.
+    """Write the weights of one target's classes in the leaves to `counts`, (n_classes, n_leaves).
 
-    The probabilities refer to the second of two classes, or to each class if there are more. Weights are rounded to
-    integers if `counts` has an integer type.
+    `leaf` holds the indices of the leaves. `shares` holds the probabilities of the second of two classes, or of each
+    class if there are more, and `weight` the weight of each node. Weights are rounded to integers if `counts` has an
+    integer type.
     """
     cdef Py_ssize_t k, j, n_classes = counts.shape[0], first = 1 if counts.shape[0] == 2 else 0
     cdef float64_t share
@@ -592,10 +604,10 @@ def sum_number_statistics(
     const int32_t[::1] leaf, const value_t[:, ::1] mean, const float64_t[:, ::1] squares, const float32_t[::1] weight,
     const float64_t[::1] location, sum_t[:, ::1] sums
 ):
-    """Write the sums of 1, z and z^2 in the leaves, (1 + 2 * n_targets, n_leaves); z is target minus location.
+    """Write the sums of 1, z and z^2 in the leaves to `sums`, (1 + 2 * n_targets, n_leaves).
 
-    They are derived from the nodes' weights, means, and sums of squared differences from the mean. Return the largest
-    absolute value of each row.
+    z is the target minus `location`. `leaf` holds the indices of the leaves. `weight`, `mean` and `squares`, the sums
+    of squared differences from the mean, belong to all nodes. Return the largest absolute value of each row of `sums`.
     """
     cdef Py_ssize_t t, j, n_targets = location.shape[0]
     cdef float64_t w, z, second

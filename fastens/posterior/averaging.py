@@ -74,9 +74,10 @@ class Prunings:
         return self.reach * (1.0 - self.split)
 
     def average(self, values: Array) -> Array:
-        """Return the posterior mean of the values, (n_values, n_nodes), that each node predicts as a leaf.
+        """Return the posterior mean of `values` over all prunings for the rows of each node, (n_values, n_nodes).
 
-        At inner nodes, it is the mean as if the tree ended there.
+        `values` holds what each node predicts as a leaf, (n_values, n_nodes). The mean of an inner node is computed as
+        if the unpruned tree ended there.
         """
         means = kernel.mean_over_prunings(self.left_child, self.split, self.reach, np.ascontiguousarray(values))
         # Clipped so that rounding cannot exceed the range of the values: probabilities stay within [0, 1].
@@ -92,19 +93,22 @@ class Prunings:
         return float(kernel.find_best_pruning(self.left_child, *self._terms)[0][0])
 
     def draw_leaves(self, random: np.random.Generator) -> NDArray[np.bool_]:
-        """Draw a pruning from the posterior; return a mask of nodes that are leaves if they are reached."""
+        """Draw a pruning from the posterior; return a mask, (n_nodes,), of nodes that are leaves if reached."""
         return random.random(len(self.split)) >= self.split
 
     def expected_leaves(self) -> float:
-        """Return the posterior mean of the number of leaves."""
+        """Return the posterior mean of the number of leaves of the pruning."""
         return float(kernel.expected_leaves_and_entropy(self.left_child, self.split)[0][0])
 
     def entropy(self) -> float:
-        """Return the entropy of the posterior in nats."""
+        """Return the entropy of the posterior over prunings in nats."""
         return float(kernel.expected_leaves_and_entropy(self.left_child, self.split)[1][0])
 
     def use_of_features(self, feature: NDArray[np.int32], n_features: int) -> Array:
-        """Return the posterior probability that a pruning splits on each feature, (n_features,)."""
+        """Return the posterior probability that at least one node of the pruning splits on a feature, (n_features,).
+
+        `feature` holds the split feature of each node, negative at leaves.
+        """
         probabilities = np.zeros(n_features)
         for used_feature in np.unique(feature[feature >= 0]).tolist():
             probabilities[used_feature] = 1.0 - kernel.unused_probability(
@@ -113,7 +117,10 @@ class Prunings:
         return probabilities
 
     def nodes_of(self, is_leaf: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Return the leaf that the rows of each node fall into, shape (n_nodes,), if `is_leaf` masks the leaves."""
+        """Return for each node the leaf that its rows reach in the pruning with the leaves `is_leaf`, shape (n_nodes,).
+
+        `is_leaf` is a mask, such as the result of `map_leaves`. Nodes above the leaves are returned unchanged.
+        """
         return kernel.leaf_above(self.left_child, np.ascontiguousarray(is_leaf).view(np.uint8))
 
     @cached_property
@@ -122,7 +129,10 @@ class Prunings:
         return kernel.parents_and_depths(self.left_child)[0]
 
     def draw_nodes(self, leaf: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.integer]:
-        """Draw a pruning for each row and return the node where the row ends, given its leaf in the unpruned tree."""
+        """Draw a pruning for each row independently, and return the leaf that the row reaches in it, (n_rows,).
+
+        `leaf` holds the leaf of each row in the unpruned tree.
+        """
         # The probability of reaching a node decreases along the path, so one uniform number decides where it ends.
         uniform = 1.0 - random.random(len(leaf))
         node = np.array(leaf)
@@ -152,7 +162,7 @@ class NodeSearch:
     odds: ClassVar[float] = 5.0
 
     def n_splits(self, tree: Tree) -> Array:
-        """Return the number of candidate splits of each node of `tree`, shape (n_nodes,); ignore leaves."""
+        """Return `of_node`, the numbers counted during growth, shape (n_nodes,); `tree` is ignored."""
         return self.of_node
 
 
@@ -161,7 +171,8 @@ def count_candidate_splits(
 ) -> Array:
     """Return the number of candidate splits of each node of a tree, (n_nodes,); 1 at leaves.
 
-    A feature with g distinct values in a node has g - 1 thresholds, or 2^(g - 1) - 1 partitions if it is categorical.
+    A feature with g distinct values in a node has g - 1 thresholds, or 2^(g - 1) - 1 partitions if it is categorical;
+    if `random_thresholds` is True, it has one split. At most `features_per_split` features count, or all if it is None.
     """
     n_evaluated = n_features if features_per_split is None else min(features_per_split, n_features)
     n_usable = np.clip(tree.n_usable, 1, n_evaluated).astype(np.float64)
@@ -172,9 +183,10 @@ def count_candidate_splits(
 
 
 def _count_feature_splits(n_cuts: Array, tree: Tree) -> Array:
-    """Return the number of splits of the feature of each node, shape (n_nodes,).
+    """Return the number of candidate splits of the split feature of each node, shape (n_nodes,).
 
-    `n_cuts` is its number of thresholds, or of categories minus 1, whose partitions are counted.
+    `n_cuts` is the number of thresholds of this feature, which is returned, or of categories minus 1 if it is
+    categorical; in that case, the number of partitions of the categories is returned.
     """
     n_partitions = np.exp2(np.minimum(n_cuts, _MAX_BITS)) - 1.0
     return np.where(tree.category_set >= 0, n_partitions, n_cuts)
@@ -196,7 +208,10 @@ class TableSearch:
         return count_splittable_features(self.n_thresholds)
 
     def n_splits(self, tree: Tree) -> Array:
-        """Return the number of candidate splits; n rows have at most n - 1 thresholds and at most n categories."""
+        """Return an estimate of the number of candidate splits of each node of `tree`, shape (n_nodes,).
+
+        A node with n rows has at most n - 1 thresholds, and at most n categories.
+        """
         n_evaluated = self.n_features if self.features_per_split is None else self.features_per_split
         max_evaluated = min(n_evaluated, self.n_features)
         if self.random_thresholds:
@@ -209,12 +224,12 @@ SearchCost = NodeSearch | TableSearch
 
 
 def thresholds_of_features(n_codes: NDArray[Any]) -> Array:
-    """Return the number of thresholds of each feature from its number of codes, including the missing-value code."""
+    """Return the number of thresholds of each feature; `n_codes` counts its bins and the missing-value code."""
     return np.maximum(np.asarray(n_codes, dtype=np.float64) - 2, 0.0)
 
 
 def count_splittable_features(n_thresholds: Array) -> int:
-    """Return the number of features with at least one threshold, at least 1."""
+    """Return the number of features with at least one threshold, or 1 if there are none."""
     return max(1, int(np.count_nonzero(n_thresholds > 0)))
 
 
@@ -274,10 +289,11 @@ class PruningPrior:
     temperature: float = 1.0  # the likelihood is raised to the power of 1 / temperature
 
     def posterior(self, tree: Tree, statistics: Array, before: Array | None = None) -> Prunings:
-        """Return the posterior over the prunings of a tree, given the statistics of nodes, (n_statistics, n_nodes).
+        """Return the posterior over the prunings of a tree; `statistics` has the shape (n_statistics, n_nodes).
 
-        If `before` holds the statistics of the rows that the tree was grown on, the evidence is the conditional
-        probability of the other rows given these.
+        If `before` is None, the evidence is the probability of all rows. Otherwise, `before` holds the part of the
+        statistics that comes from the rows that the tree was grown on, and the evidence is the conditional probability
+        of the other rows given these.
         """
         log_evidence = self.leaves.log_evidence(statistics)
         if before is not None:
@@ -299,12 +315,15 @@ class PruningPrior:
         )
         if quick is not None:
             return quick
-        statistics, before = together([of_all_nodes(tree, part) for part in leaves])
+        statistics, before = combine_row_sets([node_statistics(tree, part) for part in leaves])
         averaged = self.posterior(tree, statistics, before).average(self.leaves.values(statistics))
         return np.ascontiguousarray(averaged.T, dtype=tree.value.dtype)
 
     def _average_with_tables(self, tree: Tree, nodes: Nodes, leaves: NDArray[Any]) -> NDArray[np.floating] | None:
-        """Return the values averaged over all prunings by the fast path of the leaf prior, or None without one."""
+        """Return the values averaged over all prunings by the leaf prior's fast path, or None if it is unavailable.
+
+        `leaves` holds the statistics of the leaves, (n_statistics, n_leaves). The temperature must be 1.
+        """
         split = np.broadcast_to(split_probability(self.split, tree, self.cost), tree.n_nodes)
         posterior = self.leaves.posterior(nodes, leaves, split)
         if posterior is None:
@@ -322,7 +341,7 @@ class TreeRows:
     columns: Array  # statistics of each row for a weight of 1, float64 (n_statistics, n_rows)
 
     def statistics(self, tree: Tree, *weights: Array | None) -> list[Array]:
-        """Return the statistics of the leaves, (n_statistics, n_leaves), for each of the given row weights."""
+        """Return the statistics of the leaves of `tree`, (n_statistics, n_leaves), for each array of row weights."""
         leaf, is_leaf = leaves_of_rows(self.matrix.columns, tree, pages=self.matrix.pages), tree.left_child == 0
         return [
             np.stack([leaf_sums(leaf, column, weight, tree.n_nodes)[is_leaf] for column in self.columns])
@@ -339,8 +358,8 @@ def nodes_of(tree: Tree) -> Nodes:
 def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> NDArray[Any]:
     """Recover the weights of the classes in the leaves from their probabilities, (n_statistics, n_leaves).
 
-    Integer weights are recovered exactly if they sum to at most `MAX_COUNTED`, and have the smallest integer type that
-    holds the weight of every leaf.
+    `leaf` holds the indices of the leaves. Integer weights are recovered exactly if they sum to at most `MAX_COUNTED`,
+    and have the smallest integer type that holds the weight of every leaf.
     """
     weight = np.ascontiguousarray(tree.weight, dtype=np.float32)
     of_leaves = weight[leaf]
@@ -356,13 +375,19 @@ def class_statistics(tree: Tree, leaf: NDArray[np.int32], prior: ClassPrior) -> 
 
 
 def rate_statistics(tree: Tree, leaf: NDArray[np.int32]) -> Array:
-    """Return the statistics (1, y, log y!) of the leaves, (n_statistics, n_leaves), with sums of log y! omitted (0)."""
+    """Return the sums of weights times 1, y and log y! in the leaves with indices `leaf`, (n_statistics, n_leaves).
+
+    The sums of log y! are 0, because they are equal for all prunings and cannot be recovered from the tree.
+    """
     weight = tree.weight[leaf].astype(np.float64)
     return np.concatenate([weight[None], tree.value[leaf].T * weight, np.zeros((1, len(weight)))])
 
 
 def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: NumberPrior) -> NDArray[np.floating]:
-    """Return the sums of 1, z and z^2 in the leaves, (n_statistics, n_leaves), as float32 if its range suffices."""
+    """Return the sums of weights times 1, z and z^2 in the leaves with indices `leaf`, (n_statistics, n_leaves).
+
+    z is the target minus `prior.location`. The type is float32 if its range suffices, otherwise float64.
+    """
     weight, value = np.ascontiguousarray(tree.weight, dtype=np.float32), np.ascontiguousarray(tree.value)
     for kind in (np.float32, np.float64):
         sums = np.empty((1 + 2 * len(prior.location), tree.n_leaves), dtype=kind)
@@ -373,7 +398,7 @@ def number_statistics(tree: MeasuredTree, leaf: NDArray[np.int32], prior: Number
 
 
 def compact(statistics: NDArray[Any]) -> NDArray[Any]:
-    """Return statistics in the smallest type that holds them: an unsigned integer, else float32, else float64."""
+    """Return float64 statistics as the smallest exact unsigned integers, or float32 if in its range; else unchanged."""
     if statistics.dtype != np.float64:
         return statistics
     largest = statistics.max(initial=0)
@@ -386,14 +411,14 @@ def compact(statistics: NDArray[Any]) -> NDArray[Any]:
 
 
 def _fits_float32(sizes: Array) -> bool:
-    """Return True if numbers of these magnitudes are in the range of float32."""
+    """Return True if all `sizes`, which are absolute values, are 0 or well inside the range of float32."""
     return bool(((sizes == 0) | ((sizes > 1e-30) & (sizes < 1e38))).all())
 
 
-def of_all_nodes(tree: Tree, of_leaves: NDArray[Any]) -> Array:
-    """Return the statistics of all nodes, (n_statistics, n_nodes), from the statistics of the leaves."""
-    statistics = np.zeros((len(of_leaves), tree.n_nodes))
-    statistics[:, tree.left_child == 0] = of_leaves
+def node_statistics(tree: Tree, leaf_statistics: NDArray[Any]) -> Array:
+    """Return the statistics of all nodes, (n_statistics, n_nodes), which are sums over the leaves below each node."""
+    statistics = np.zeros((len(leaf_statistics), tree.n_nodes))
+    statistics[:, tree.left_child == 0] = leaf_statistics
     left_child, offsets = np.ascontiguousarray(tree.left_child), np.array([0, tree.n_nodes], dtype=np.int64)
     for row in statistics:
         sum_up(offsets, left_child, row)
@@ -415,10 +440,11 @@ class TreeAverager:
     def average(
         self, number: int, tree: Tree, scale: float, grown: Array | None, left_out: Array | None = None
     ) -> Tree:
-        """Return tree `number` with averaged values; `scale` converts its weights to numbers of rows.
+        """Return a copy of a tree with averaged values, and store the statistics of its leaves under `number`.
 
-        `grown` holds the row weights that the tree was grown with, which are ignored if the tree holds all statistics.
-        `left_out` holds the weights of the rows used as evidence if they are different rows.
+        `scale` converts the weights of the tree to numbers of rows. `grown` holds the row weights that the tree was
+        grown with; it is ignored if the statistics can be derived from the nodes. `left_out` holds the weights of the
+        rows used as evidence if these are different rows.
         """
         nodes = nodes_of(tree)
         statistics = self._statistics(tree, nodes.leaf, grown, left_out)
@@ -432,9 +458,10 @@ class TreeAverager:
     def _statistics(
         self, tree: Tree, leaf: NDArray[np.int32], grown: Array | None, left_out: Array | None
     ) -> list[NDArray[Any]]:
-        """Return the statistics of the leaves, (n_statistics, n_leaves), for each set of rows.
+        """Return the statistics of the leaves with indices `leaf`, (n_statistics, n_leaves), for each set of rows.
 
-        They are derived from the tree's nodes, or computed from rows with the weights `grown` and `left_out`.
+        They are derived from the tree's nodes, or computed from rows with the weights `grown` and, if not None,
+        `left_out`.
         """
         leaves = self.prior.leaves
         if self._rows is not None:
@@ -449,13 +476,19 @@ class TreeAverager:
         return [number_statistics(tree, leaf, leaves)]
 
     def statistics(self, first: int, last: int) -> list[NDArray[Any]]:
-        """Return the leaf statistics of trees `first` to `last` - 1, concatenated: an array for each set of rows."""
+        """Return the stored leaf statistics of trees `first` to `last` - 1, concatenated along the leaves.
+
+        There is one array for each set of rows: all rows, or growing rows and evidence rows.
+        """
         parts = [self._of_trees[number] for number in range(first, last)]
         return [np.concatenate(part, axis=1) for part in zip(*parts, strict=True)]
 
 
-def together(statistics: list[Array]) -> tuple[Array, Array | None]:
-    """Return the statistics of all rows, and of growing rows or None, from [all] or [growing rows, evidence rows]."""
+def combine_row_sets(statistics: list[Array]) -> tuple[Array, Array | None]:
+    """Return the statistics of all rows, and the statistics of the growing rows or None.
+
+    `statistics` is either [all rows], which gives None, or [growing rows, evidence rows], which are added.
+    """
     if len(statistics) == 1:
         return statistics[0], None
     growing, evidence = statistics

@@ -53,7 +53,10 @@ class NodePosterior(NamedTuple):
 
 
 def _max_safe_rows(log_range: Array) -> int:
-    """Return the maximum number of rows whose evidence cannot overflow; `log_range[n]` bounds its log for n rows."""
+    """Return the largest number of rows for which the evidence of a node is in the range of float64.
+
+    `log_range[n]` is an upper bound of the absolute log evidence of n rows.
+    """
     return int(np.searchsorted(log_range > _LARGEST_LOG, True)) - 1
 
 
@@ -67,9 +70,10 @@ def _log_gammas(alpha: float, step: float = 1.0) -> Array:
 
 @cache
 def _max_safe_class_rows(alpha: float, n_classes: tuple[int, ...], max_split: float) -> int:
-    """Return the maximum number of rows whose evidence under a symmetric Dirichlet prior cannot overflow.
+    """Return the largest number of rows for which the evidence of a node is in the range of float64.
 
-    `n_classes` has the number of classes of each target, and `max_split` is the largest prior split probability.
+    The prior is a symmetric Dirichlet prior with pseudo-count `alpha`. `n_classes` has the number of classes of each
+    target, and `max_split` is the largest prior split probability.
     """
 
     def largest(first: float, signs: Array) -> Array:
@@ -89,7 +93,7 @@ def _max_safe_class_rows(alpha: float, n_classes: tuple[int, ...], max_split: fl
 
 @cache
 def _products(first: float, n: int) -> Array:
-    """Return the scaled products of the first 0, 1, ..., n of the factors first, first + 1, ..., shape (n + 1,)."""
+    """Return first (first + 1) ... (first + i - 1) / scale^i for i = 0, 1, ..., n, shape (n + 1,)."""
     return np.concatenate([[1.0], np.cumprod((first + np.arange(n)) / _SCALE)])
 
 
@@ -130,7 +134,10 @@ class ClassPrior:
         return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), n_classes)
 
     def _log_gamma_tables(self, n_classes: int) -> tuple[Array, Array]:
-        """Return tables of the log gamma of each alpha plus 0, 1, ... and of their sum plus 0, 1, ..."""
+        """Return the log gammas of alpha_k + i, (n_classes, n_entries), and of the sum of alphas + i, (n_entries,).
+
+        alpha_k is the pseudo-count of class k of a target with `n_classes` classes, and i is 0, 1, ..., n_entries - 1.
+        """
         if isinstance(self.alpha, tuple):
             steps = np.arange(_SMALL_TABLE)
             return gammaln(np.array(self.alpha)[:, None] + steps), gammaln(sum_in_order(self.alpha) + steps)
@@ -138,20 +145,23 @@ class ClassPrior:
         return of_one, _log_gammas(n_classes * self.alpha)
 
     def values(self, statistics: Array) -> Array:
-        """Return the posterior mean probabilities of each node, (n_values, n_nodes), in the layout of tree values."""
+        """Return the posterior mean probabilities of each node, (n_values, n_nodes), as trees store them.
+
+        Binary targets have the probability of the second class, other targets the probability of each class.
+        """
         return self._to_tree_values([self._mean_probabilities(counts) for counts in self._split_targets(statistics)])
 
     def _mean_probabilities(self, counts: Array) -> Array:
-        """Return the posterior mean probabilities of the classes of a target, shape (n_classes, n_nodes)."""
+        """Return the posterior mean class probabilities of a target from its class counts, (n_classes, n_nodes)."""
         alphas = self._alphas(len(counts))
         return (counts + alphas[:, None]) * (1.0 / sum(counts, start=sum_in_order(alphas)))
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """Return the posterior of all nodes from the class counts of the leaves, or None without a fast path.
+        """Return the posterior of all nodes from the class counts of the leaves, or None if it has no fast path.
 
-        `leaves` has the shape (sum of n_classes, n_leaves), and `split` the prior split probability of each node.
-
-        This fast path needs integer weights, a number of rows that fits 32 bits, and equal alphas of all classes.
+        `leaves` has the shape (sum of n_classes, n_leaves), and `split` the prior split probability of each node. The
+        fast path needs counts of an unsigned integer type, fewer than 2^31 rows, a scalar `alpha`, and at least two
+        classes of each target.
         """
         if leaves.dtype.kind != "u" or isinstance(self.alpha, tuple) or min(self.n_classes) == 1:
             return None
@@ -184,15 +194,18 @@ class ClassPrior:
         )
 
     def cdf(self, statistics: Array, x: Array, column: int, *, of_target: bool = False) -> Array:
-        """Return P(probability of class `column` <= x) in each node under its beta posterior; ignore `of_target`."""
+        """Return P(probability of class `column` <= x) in each node under its posterior; `of_target` has no effect."""
         return betainc(*self._beta_parameters(statistics, column), x)
 
     def quantile(self, statistics: Array, level: float, column: int, *, of_target: bool = False) -> Array:
-        """Return the posterior quantile of the probability of class `column` in each node; ignore `of_target`."""
+        """Return the posterior quantile of class `column`'s probability in each node; `of_target` has no effect."""
         return betaincinv(*self._beta_parameters(statistics, column), level)
 
     def _beta_parameters(self, counts: Array, column: int) -> tuple[Array, Array]:
-        """Return both parameters of the beta posterior of the probability of class `column`, shape (n_nodes,) each."""
+        """Return both parameters of the beta posterior of the probability of class `column`, shape (n_nodes,) each.
+
+        `counts` holds the class counts of a single target, (n_classes, n_nodes).
+        """
         alphas = self._alphas(len(counts))
         first, total = counts[column] + alphas[column], counts.sum(axis=0) + alphas.sum()
         scale = np.minimum(1.0, _MANY / total)
@@ -203,7 +216,10 @@ class ClassPrior:
 
 @cache
 def _log_factors(shape: float, weight: float) -> Array:
-    """Return the log of the evidence factor of 0, 1, ... rows that is independent of the targets, shape (_TABLE,)."""
+    """Return the log of the factor of the evidence that depends on the number of rows n only, for all n < _TABLE.
+
+    It is log gamma(shape + n / 2) - log gamma(shape) + log(weight / (weight + n)) / 2.
+    """
     return _log_gammas(shape, 0.5) - gammaln(shape) + 0.5 * log(weight / (weight + np.arange(_TABLE)))
 
 
@@ -226,7 +242,10 @@ class NumberPrior:
         return np.concatenate([np.ones((1, len(y))), z, z * z])
 
     def _posterior_parameters(self, statistics: Array) -> tuple[Array, Array, Array, Array]:
-        """Return weight (n_nodes,), mean (n_targets, n_nodes), shape (n_nodes,), and rate (n_targets, n_nodes)."""
+        """Return weight (n_nodes,), mean (n_targets, n_nodes), shape (n_nodes,), and rate (n_targets, n_nodes).
+
+        They are the parameters of the normal-inverse-gamma posterior; the mean is relative to `location`.
+        """
         n_targets = len(self.location)
         total, first, second = statistics[0], statistics[1 : 1 + n_targets], statistics[1 + n_targets :]
         weight = self.weight + total
@@ -257,10 +276,10 @@ class NumberPrior:
         return self.location[:, None] + self._posterior_parameters(statistics)[1]
 
     def posterior(self, nodes: Nodes, leaves: NDArray[np.number], split: Array) -> NodePosterior | None:
-        """Return the posterior of all nodes from the sums of the leaves, or None without a fast path.
+        """Return the posterior of all nodes from the sums of the leaves, or None if it has no fast path.
 
         `leaves` has the shape (1 + 2 * n_targets, n_leaves), and `split` the prior split probability of each node. The
-        fast path needs integer weights whose sum fits 32 bits.
+        fast path needs leaves with integer weights whose total is below 2^31.
         """
         total, n_targets = leaves[0], len(self.location)
         if not are_whole(total) or total.sum(dtype=np.float64) >= _MAX_ROWS:
@@ -295,7 +314,10 @@ class NumberPrior:
         return middle + width * stdtrit(freedom, level)
 
     def _student_parameters(self, statistics: Array, column: int, of_target: bool) -> tuple[Array, Array, Array]:
-        """Return degrees of freedom, centre and scale of the Student's t posterior of the mean, or of a new target."""
+        """Return degrees of freedom, centre and scale of a Student's t distribution by node, shape (n_nodes,) each.
+
+        It is the posterior of the mean of target `column` or, if `of_target` is True, the distribution of a new target.
+        """
         weight, mean, shape, rate = self._posterior_parameters(statistics)
         variance = rate[column] / shape * (1 / weight + of_target)
         return 2 * shape, self.location[column] + mean[column], np.maximum(np.sqrt(variance), _MIN_WIDTH)
@@ -387,7 +409,7 @@ class RatePrior:
 
     @staticmethod
     def _count_moments(shape: Array, weight: Array) -> tuple[Array, Array]:
-        """Return the mean and the standard deviation of a new count, given shape and rate of the gamma posterior."""
+        """Return the mean and standard deviation of a new count whose rate is gamma(`shape`, `weight`) distributed."""
         mean = shape / weight
         return mean, np.sqrt(mean) * np.sqrt(1 + 1 / weight)
 

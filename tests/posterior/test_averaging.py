@@ -16,9 +16,9 @@ from fastens.posterior.averaging import (
     TreeAverager,
     class_statistics,
     compact,
+    node_statistics,
     nodes_of,
     number_statistics,
-    of_all_nodes,
 )
 from fastens.posterior.leaf_priors import ClassPrior, NumberPrior
 
@@ -39,7 +39,7 @@ def grown(target, rng, weight=None, **rules):
 
 
 def by_logarithms(prior, tree, leaves):
-    statistics = of_all_nodes(tree, leaves)
+    statistics = node_statistics(tree, leaves)
     return prior.posterior(tree, statistics).average(prior.leaves.values(statistics)).T
 
 

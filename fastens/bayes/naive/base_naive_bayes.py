@@ -61,7 +61,10 @@ class SmoothingParameters:
 
 
 def check_alpha(model: Any) -> Any:
-    """Return `model.alpha`, raised to 1e-10 if `force_alpha` is False; raise ValueError for a wrong length."""
+    """Return `model.alpha`; if `force_alpha` is False, smaller values are raised to 1e-10 with a warning.
+
+    Raises ValueError if it is an array whose length is not the number of columns.
+    """
     alpha, n_features = model.alpha, model.n_features_in_
     if np.ndim(alpha) and len(alpha) != n_features:
         raise ValueError(
@@ -172,7 +175,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
 
     @property
     def _likelihood(self) -> Any:
-        """First likelihood, which attributes read; raises NotFittedError before `fit`."""
+        """Likelihood of the first group of columns, for fitted attributes; raises NotFittedError before `fit`."""
         self._check_fitted()
         return self._likelihoods[0]
 
@@ -243,7 +246,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return self
 
     def _learn_classes(self, classes: Any, *, is_first: bool) -> None:
-        """Set `classes_` in the first call of partial_fit; check labels that are passed in later calls."""
+        """Set `classes_` in the first call of partial_fit; check classes that are passed in later calls.
+
+        Raises ValueError if the first call has no `classes`, or later calls have different ones.
+        """
         if classes is None and is_first:
             raise ValueError("classes must be passed on the first call to partial_fit; got None.")
         if is_first:
@@ -260,7 +266,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
                 self._encoder = self._encoder.with_more_categories(declared)
 
     def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
-        """Return likelihoods with the counts of the first rows; subclasses learn bins or kinds of columns from them."""
+        """Return likelihoods with the statistics of the first training rows, which `fit` or partial_fit passes.
+
+        Subclasses override it to learn bins or categories from these rows before counting.
+        """
         return self._count(data)
 
     def _count(self, data: TrainingData) -> list[Likelihood]:
@@ -281,7 +290,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return sums_by_class(data.y.astype(np.intp), data.sample_weight, len(self.classes_), data.comm)
 
     def _fit_to_sums(self, sums: Array, class_count: Array, classes: NDArray[Any]) -> Any:
-        """Fit the model to column sums by class, (n_classes, n_features), and to the total weight of each class."""
+        """Fit the model to column sums by class, (n_classes, n_features), and return it.
+
+        `class_count` is the total weight of each class, and `classes` holds the labels.
+        """
         self._check_parameters()
         self.classes_, self._encoder = classes, InputEncoder(None, [None] * sums.shape[1])
         self._set_columns()
@@ -329,7 +341,7 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return X
 
     def _reading(self) -> Reading:
-        """Return how tables are read; integers are exact if they are categories."""
+        """Return how tables are read: integers are kept exact if the model treats them as categories."""
         return super()._reading()._replace(exact_integers=self._keeps_integers)
 
     def _accepts_plain_numbers(self) -> bool:
@@ -362,14 +374,17 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
         return self.class_log_prior_
 
     def _check_categories(self, table: Any, X: Any) -> None:
-        """Raise ValueError if unseen='error' and a row has a category that was not seen in `fit`."""
+        """Raise ValueError if unseen='error' and a row has a category that was not seen in `fit`.
+
+        `table` is `X` encoded. The base class accepts all rows; models with categories override it.
+        """
 
     def _scores(self, X: ArrayLike) -> Array:
-        """Return joint log probabilities minus their maximum in each row; impossible rows have the class priors."""
+        """Return joint log probabilities minus their maximum by row; if all are -inf, the class priors replace them."""
         # Joint log probabilities relative to the maximum of the row. If the row is impossible in every class, the
         # class priors are used.
         scores = self.predict_joint_log_proba(X)
-        best = _by_row(np.maximum, scores)
+        best = _reduce_rows(np.maximum, scores)
         if best.min() == -np.inf:
             impossible = best[:, 0] == -np.inf
             scores[impossible], best[impossible] = self.class_log_prior_, self.class_log_prior_.max()
@@ -379,14 +394,14 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """Return log P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
-        scores -= log(_by_row(np.add, exp(scores)))
+        scores -= log(_reduce_rows(np.add, exp(scores)))
         return scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return P(class | row), shape (n_samples, n_classes)."""
         scores = self._scores(X)
         exp(scores, out=scores)
-        scores /= _by_row(np.add, scores)
+        scores /= _reduce_rows(np.add, scores)
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -445,7 +460,10 @@ class BaseNaiveBayes(BaseClassifier, SavedEstimator):
             raise ValueError("other must have labels of the same type, either strings or numbers.")
 
     def _expand_to(self, classes: NDArray[Any], encoder: InputEncoder) -> None:
-        """Reorder the statistics to larger sets of classes and categories, and set `classes_` and the encoder."""
+        """Expand the statistics to `classes` and to the categories of `encoder`, and set `classes_` and the encoder.
+
+        Both must contain the current classes and categories; additional ones have counts of 0.
+        """
         # Reorder the statistics to a larger set of classes and categories.
         class_positions = np.searchsorted(classes, self.classes_)
         count = np.zeros(len(classes))
@@ -531,13 +549,13 @@ def numbered_parts(table: Any) -> Iterable[tuple[int, Any]]:
     return parts_of(table) if isinstance(table, RowSource) else [(0, table)]
 
 
-def _by_row(function: np.ufunc, values: Array) -> Array:
-    """Return each row reduced by a ufunc, shape (n_rows, 1): as NumPy reduces it, but faster for short rows."""
+def _reduce_rows(function: np.ufunc, values: Array) -> Array:
+    """Return `function.reduce` of each row, (n_rows, 1), bit-identical to NumPy's result but faster for short rows."""
     if 1 < values.shape[1] < IN_ORDER:
         return reduce(function, values.T)[:, None]
     return function.reduce(values, axis=1, keepdims=True)
 
 
 def _count_rows(likelihood: Likelihood, batch: Batch, X: Any) -> None:
-    """Compute the statistics of a likelihood from the labels and weights of `batch` and the columns `X`."""
+    """Set the statistics of a likelihood from the table `X`, with the labels and weights of `batch`."""
     likelihood.count(batch._replace(X=X))

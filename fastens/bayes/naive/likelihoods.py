@@ -43,12 +43,12 @@ class Batch(NamedTuple):
     names: list[str] | None  # names of the columns
     comm: Comm = LOCAL
 
-    def coded(self, codes: NDArray[Any]) -> LabelledCodes:
-        """Return these codes of the columns, with the labels and weights of the rows."""
+    def label_codes(self, codes: NDArray[Any]) -> LabelledCodes:
+        """Return codes of the columns, (n_columns, n_rows), with the labels and weights of the rows, for counting."""
         return LabelledCodes(codes, self.y, self.weight, self.n_threads, self.comm)
 
     def select_rows(self, rows: slice, X: Any) -> Batch:
-        """Return the batch restricted to a slice of its rows, with `X` as their columns."""
+        """Return a batch with the labels and weights of a slice of the rows, and `X` as the table of these rows."""
         return self._replace(X=X, y=self.y[rows], weight=None if self.weight is None else self.weight[rows])
 
     @property
@@ -84,7 +84,7 @@ class Batch(NamedTuple):
             yield waiting._replace(X=np.concatenate(tables), y=np.concatenate(labels), weight=weight)
 
     def _exchange_split_blocks(self, n_rows: int) -> tuple[int, list[Any]]:
-        """Send leading rows to the rank that owns their block; return their number and the parts received."""
+        """Send leading rows whose block begins in another process there; return their number and the rows received."""
         comm = self.comm
         ends = np.cumsum(comm.allgather(len(self.y)))
         first = int(ends[comm.rank]) - len(self.y)
@@ -151,7 +151,7 @@ class Likelihood:
         raise NotImplementedError
 
     def set_sums(self, sums: Array, known_weight: Array, names: list[str] | None) -> None:
-        """Set the statistics from column sums and weights of known rows by class; errors name columns by `names`."""
+        """Set the statistics from column sums and weights of known rows by class; errors use the column `names`."""
         raise NotImplementedError
 
     def add(self, other: Any) -> None:
@@ -187,7 +187,7 @@ class Likelihood:
         return None
 
     def first_unseen(self, X: Any) -> tuple[int, int] | None:
-        """Return the row and column indices of the first value with a category not seen in fit, or None."""
+        """Return (row, column) of the first value with a category not seen in fit, or None if there is none."""
         return None
 
     def check(self, n_classes: int, n_features: int) -> None:
@@ -333,7 +333,7 @@ class CategoricalLikelihood(CellLikelihood):
         self.feature_posterior: Any = None
 
     def positions(self, X: Any) -> Any:
-        """Return the columns of this likelihood, which hold category positions."""
+        """Return the columns of this likelihood; `X` holds category positions, NaN if missing."""
         return self.select(X)
 
     def count(self, batch: Batch) -> None:
@@ -355,10 +355,10 @@ class CategoricalLikelihood(CellLikelihood):
         self.sizes = self.sizes - 1
 
     def _count_blocks(self, batch: Batch, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        """Add the rows of this process to the counts, which grow with new categories.
+        """Add the rows of this process to `state`, which is (sizes, counts, faults), and return the new state.
 
-        The first cell of each column counts missing values. Returns the sizes and counts including these cells, and
-        a mask of the columns that hold numbers other than positions.
+        Sizes and counts grow with new categories, and the first cell of each column counts missing values. Faults
+        are nonzero for columns that hold numbers other than category positions.
         """
         self.sizes, self.counts, faults = state
         for block in batch.blocks():
@@ -366,13 +366,13 @@ class CategoricalLikelihood(CellLikelihood):
             faults = faults | (coded.faults > 0) | (coded.largest >= MAX_CATEGORIES)
             if not faults.any():
                 self.expand_categories(np.maximum(self.sizes, coded.largest + 2))
-                add_class_counts(block.coded(coded.codes), self.sizes, self.counts)
+                add_class_counts(block.label_codes(coded.codes), self.sizes, self.counts)
         return self.sizes, self.counts, faults
 
     # Estimates --------------------------------------------------
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set the log probabilities and `feature_posterior`: an estimate by `mode`, or a posterior draw by `rng`."""
+        """Set `log_prob`, `log_unseen` and `feature_posterior`: an estimate by `mode`, or a posterior draw by `rng`."""
         groups = self.groups()
         depends = self._probabilities(mode, rng)
         unseen = groups.unseen(self.counts, mode)
@@ -400,7 +400,7 @@ class CategoricalLikelihood(CellLikelihood):
         return odds + self.groups().log_evidence(self.counts).sum(axis=0) - of_all.log_evidence(total)[0]
 
     def _weight_of_dependence(self, mode: str, rng: np.random.Generator | None) -> Array:
-        """Return the weight of dependence on the class of each column: by `mode`, or a posterior draw by `rng`."""
+        """Return by column the weight of tables that depend on the class: an estimate by `mode`, or a draw, 0 or 1."""
         # Weight of the hypothesis that the column depends on the class: its posterior, its mode or a draw.
         posterior = self.feature_posterior
         if rng is not None:
@@ -408,7 +408,7 @@ class CategoricalLikelihood(CellLikelihood):
         return {"bayes": posterior, "map": posterior > 0.5, "ml": np.ones(len(posterior))}[mode].astype(np.float64)
 
     def log_evidence(self) -> float | None:
-        """Return the log evidence, averaged over dependence of each column if `feature_prior` is set."""
+        """Return the log evidence, or None if a pseudo-count is 0; `feature_prior` averages over dependent columns."""
         plain = super().log_evidence()
         if plain is None or self.feature_prior is None:
             return plain
@@ -475,7 +475,7 @@ def _float_blocks(X: Any) -> Iterable[tuple[int, NDArray[Any]]]:
 
 
 def _add_csr_sums(X: Any, data: Array, batch: Batch, out: Array) -> None:
-    """Add weighted sums of `data` by class and column to `out`; the CSR matrix `X` gives the position of each item."""
+    """Add weighted sums of `data`, which replaces the stored items of the CSR matrix `X`, by class to `out`."""
     if data.size:
         indptr = X.indptr.astype(X.indices.dtype, copy=False)
         add_sparse_sums(data.astype(np.float64, copy=False), X.indices, indptr, batch.y, batch.weight, out)
@@ -499,7 +499,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
         return positions
 
     def count(self, batch: Batch) -> None:
-        """Set the counts of values above the threshold and of other known values."""
+        """Set the counts of values above the threshold and others; raise ValueError for sparse rows if it is < 0."""
         if not any(batch.comm.allgather(batch.is_sparse)):
             super().count(batch)
             return
@@ -517,7 +517,7 @@ class BernoulliLikelihood(CategoricalLikelihood):
         self.set_sums(yes, sums_by_class(batch.y, batch.weight, batch.n_classes, batch.comm)[:, None] - missing)
 
     def set_sums(self, sums: Array, known_weight: Array, names: list[str] | None = None) -> None:
-        """Set the counts from the number of values above the threshold by class and column, and of known values."""
+        """Set the counts by class from the numbers of values above the threshold, `sums`, and of known values."""
         self.sizes = np.full(sums.shape[1], 2, dtype=np.int64)
         self.counts = np.stack([known_weight - sums, sums], axis=2).reshape(len(sums), -1)
 
@@ -656,7 +656,7 @@ class ComplementLikelihood(MultinomialLikelihood):
         self.weights: Any = None
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set the weights of the events by class from the counts in all other classes; draws are not supported."""
+        """Set the weights of the events by class from the counts in all other classes; `rng` is ignored."""
         others = self.counts.sum(axis=0) - self.counts
         shares = self.groups().estimate(np.maximum(others, 0), mode)
         self.log_prob = log(shares)
@@ -707,7 +707,7 @@ class GaussianLikelihood(Likelihood):
             raise ValueError(f"Column {column} must have a finite variance; its values are too large. Scale it.")
 
     def _count_blocks(self, batch: Batch) -> None:
-        """Sum the moments of blocks of rows; block boundaries do not depend on how the table is read."""
+        """Set the moments from sums over fixed blocks of rows, so that they do not depend on how the table is read."""
         block_rows = max(1, min(_MOMENT_ROWS, _MOMENT_VALUES // max(1, batch.X.shape[1])))
         parts: list[GaussianLikelihood] = []
         for block in batch.equal_blocks(block_rows):
@@ -765,7 +765,7 @@ class GaussianLikelihood(Likelihood):
         return min(float(self.var_smoothing) * float(self._pooled_moments()[1].max(initial=0)), _MAX_VARIANCE)
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set mean and variance of each column by class by maximum likelihood, or a posterior draw by `rng`."""
+        """Set means and variances by class: maximum likelihood for every `mode`, or a posterior draw by `rng`."""
         pooled_mean, pooled_var = self._pooled_moments()
         is_known = self.weight > 0
         mean = np.where(is_known, self.mean, pooled_mean)

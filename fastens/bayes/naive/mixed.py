@@ -147,14 +147,20 @@ class CategoricalNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         check_feature_prior(self)
 
     def _count_first_rows(self, data: TrainingData) -> list[Likelihood]:
-        """Return counted likelihoods; the distinct values of columns without positions become their categories."""
+        """Return likelihoods with the counts of the first training rows.
+
+        If a numeric column holds other numbers than category positions, its distinct values become its categories.
+        """
         try:
             return self._count(data)
         except NotPositionsError as error:
             return self._count(data._replace(X=self._learn_values(data.X, error.columns)))
 
     def _learn_values(self, X: Any, columns: NDArray[np.intp]) -> Any:
-        """Use the distinct values of some numeric columns as their categories and return `X` as category positions."""
+        """Use the distinct values of these numeric columns as their categories; return `X` as category positions.
+
+        The encoder is replaced. Raises ValueError if a value is infinite.
+        """
         values: dict[int, NDArray[Any]] = {index: np.zeros(0) for index in columns.tolist()}
         for _, part in parts_of(X):
             for index, distinct in values.items():
@@ -230,7 +236,7 @@ def _exceeds_limits(minimum: NDArray[Any]) -> bool:
 
 
 def n_declared(encoder: InputEncoder) -> NDArray[np.int64]:
-    """Return the number of declared categories of each column, 0 if the rows determine them."""
+    """Return the number of categories of each column that the encoder knows already, 0 if the rows determine them."""
     return np.array([len(categories or ()) for categories in encoder.categories], dtype=np.int64)
 
 
@@ -298,7 +304,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return self.kinds_ == "categorical"
 
     def _learn_table(self, X: Any) -> Any:
-        """Set the kinds of the columns, learn their encoder and return `X` encoded."""
+        """Set `kinds_`, learn the encoder and return `X` encoded; raise ValueError for categories in a sparse X."""
         table = open_table(X, type(self).__name__, min_rows=0)
         self.kinds_ = self._choose_kinds(table)
         if table.is_sparse and self.categorical_features.any():
@@ -311,7 +317,10 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         return not self.categorical_features.any()
 
     def _choose_kinds(self, table: Table) -> NDArray[np.str_]:
-        """Return the kind of each column, from the parameter `kinds` and the dtypes."""
+        """Return the kind of each column, from the parameter `kinds` and, for other columns, from the dtypes.
+
+        Raises ValueError if `kinds` has a wrong length, an unknown column or an unknown kind.
+        """
         n_features = len(table)
         declared = self.kinds
         if not isinstance(declared, str | Mapping):
@@ -338,7 +347,7 @@ class MixedNB(SmoothingParameters, CategoryInput, PosteriorNaiveBayes):
         ]
 
     def _make_likelihood(self, kind: str, columns: NDArray[np.intp], alpha: Any) -> Likelihood:
-        """Return a likelihood of one kind for some columns, with the pseudo-counts of these columns."""
+        """Return a likelihood of one kind for these columns; `alpha` is a number or has one number per column of X."""
         own_alpha = np.asarray(alpha)[columns] if np.ndim(alpha) else alpha
         smoothing = Smoothing(self.smoothing, own_alpha, self.m, self.ess)
         if kind == "gaussian":

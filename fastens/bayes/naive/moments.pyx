@@ -35,9 +35,10 @@ cdef struct Rows:
 cdef inline void _add_column(
     const Rows* rows, Py_ssize_t column, Py_ssize_t block, const value_t* value_type, const float64_t* mean
 ) noexcept nogil:
-    """Add the weights and weighted values of a block of rows by class or, with `mean`, weighted squared deviations.
+    """Add the weights and weighted values of one column in a block of rows to `rows.total` and `rows.out`, by class.
 
-    NaN is skipped. The pointer `value_type` only selects the type of the values.
+    If `mean` is not NULL, add weighted squared deviations from it to `rows.out` instead. NaN is skipped. The pointer
+    `value_type` only selects the type of the values.
     """
     cdef Py_ssize_t i, cell
     cdef double x, w
@@ -54,7 +55,10 @@ cdef inline void _add_column(
 
 
 cdef inline void _add_column_chunk(const Rows* rows, Py_ssize_t chunk, const value_t* value_type) noexcept nogil:
-    """Add the moments of all rows for the columns of a chunk; `value_type` only selects the type of the values."""
+    """Add the sums over all rows for up to COLUMNS columns, number `chunk` of such groups, to the outputs of `rows`.
+
+    The pointer `value_type` only selects the type of the values.
+    """
     cdef Py_ssize_t block, j
     for block in range((rows.n_rows + ROWS - 1) // ROWS):
         for j in range(chunk * COLUMNS, min((chunk + 1) * COLUMNS, rows.n_features)):
@@ -65,7 +69,7 @@ cdef inline void _add_column_chunk(const Rows* rows, Py_ssize_t chunk, const val
 
 
 cdef void _moments_task(void* job, Py_ssize_t chunk, int32_t thread) noexcept nogil:
-    """Add the moments of the columns of a chunk; `job` is a `Rows`."""
+    """Run `_add_column_chunk` for one chunk of columns as a task of the thread pool; `job` is a `Rows`."""
     cdef const Rows* rows = <const Rows*> job
     if rows.value_size == sizeof(float32_t):
         _add_column_chunk(rows, chunk, <const float32_t*> NULL)
@@ -106,7 +110,7 @@ def add_sparse_sums(
     const float64_t[::1] weight,
     float64_t[:, ::1] out,
 ):
-    """Add the weighted values of the rows of a CSR matrix to `out[y, column]`."""
+    """Add weighted values of a CSR matrix to `out[y[i], column]` for each row i; if `weight` is None, weights are 1."""
     cdef Py_ssize_t n_rows = y.shape[0]
     cdef Py_ssize_t i, k
     cdef double w
@@ -135,7 +139,8 @@ cdef void _add_densities(
 ) noexcept nogil:
     """Add the log densities of the known values of one row, which starts at `x`, to `out` by class.
 
-    `stride` is the number of bytes between columns; the pointer `value_type` only selects the type of the values.
+    `stride` is the number of bytes between columns, and `table` is as in `Densities`. The pointer `value_type` only
+    selects the type of the values.
     """
     cdef Py_ssize_t j, c
     cdef double value, distance
@@ -150,7 +155,7 @@ cdef void _add_densities(
 
 
 cdef void _densities_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Add the log densities of a block of rows by class; `job` is a `Densities`."""
+    """Add the log densities of a block of rows to the scores by class, as a task; `job` is a `Densities`."""
     cdef const Densities* d = <const Densities*> job
     cdef const char* x
     cdef float64_t* out
@@ -182,7 +187,7 @@ cdef struct Products:
 
 
 cdef void _products_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Add the products of a block of rows and the table; `job` is a `Products`."""
+    """Add the matrix product of a block of rows and the table to the output, as a task; `job` is a `Products`."""
     # Rows are interleaved, because consecutive additions to a single row would have to wait for each other.
     cdef const Products* p = <const Products*> job
     cdef const float64_t* entry
@@ -221,7 +226,7 @@ cdef enum:
 cdef void _add_family(
     const any_code_t* codes, const any_code_t* parent, const float64_t* table, const Py_ssize_t* shape, float64_t* out
 ) noexcept nogil:
-    """Add the table entry of the codes of a column and its parent to the scores `out` of each row by class.
+    """Add the table row that belongs to the codes of a column and its parent to `out[i]`, for each row i of a block.
 
     `shape` holds the numbers of rows, codes of the column and classes; `parent` is NULL if there is none.
     """
@@ -254,7 +259,7 @@ cdef struct Families:
 
 
 cdef inline void _add_family_block(const Families* families, const any_code_t* codes, Py_ssize_t first) noexcept nogil:
-    """Add the table entries of all columns to the scores of a block of rows; `codes` points to row `first`."""
+    """Add the table rows of all columns to `families.out` for the block of rows from `first`; `codes` points to it."""
     cdef Py_ssize_t[3] shape
     cdef Py_ssize_t j
     shape[0], shape[2] = min(<Py_ssize_t> FAMILY_ROWS, families.n_rows - first), families.n_classes
@@ -268,7 +273,7 @@ cdef inline void _add_family_block(const Families* families, const any_code_t* c
 
 
 cdef void _families_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Add the table entries of all columns to the scores of a block of rows; `job` is a `Families`."""
+    """Add the table rows of all columns to the scores of a block of rows, as a task; `job` is a `Families`."""
     cdef const Families* families = <const Families*> job
     cdef Py_ssize_t first = block * FAMILY_ROWS
     if families.code_size == sizeof(uint8_t):
@@ -328,9 +333,9 @@ cdef struct Averaged:
 cdef Py_ssize_t _find_table_rows(
     const Averaged* work, const any_code_t* codes, const int64_t* model, Py_ssize_t n, int64_t* table_rows
 ) noexcept nogil:
-    """Write the table row for the parent values of each row of a block, or -1; return the number of rows that have one.
+    """Write the table row for the parent values of each of n rows to `table_rows`, -1 if the model does not apply.
 
-    `model` points to the parents of the model, as in `Averaged.models`.
+    `model` points to the parents of the model, as in `Averaged.models`. Return the number of rows to which it applies.
     """
     cdef const any_code_t* first = codes + model[0] * work.n_rows
     cdef const any_code_t* second = codes + (model[1] if model[1] >= 0 else model[0]) * work.n_rows
@@ -367,7 +372,10 @@ cdef void _score_model(
 
 
 cdef inline void _add_log_score(float64_t score, float64_t* largest, float64_t* total) noexcept nogil:
-    """Add exp(score) to the sum total * exp(largest), in place, where `largest` is the maximum of all scores."""
+    """Add exp(score) to a sum of exponentials that is represented as total * exp(largest), in place.
+
+    `largest` is the maximum of all scores so far, -infinity before the first one.
+    """
     if score <= largest[0]:
         if score != -INFINITY:
             total[0] += exp(score - largest[0])
@@ -380,7 +388,11 @@ cdef void _average_block(
     const Averaged* work, const any_code_t* codes, Py_ssize_t n, float64_t* out, float64_t* totals, float64_t* scores,
     int64_t* table_rows, int32_t* n_parents
 ) noexcept nogil:
-    """Write the log of the sum of the probabilities over all models for a block of `n` rows to `out`."""
+    """Write the log of the sum of the probabilities over all models to `out` for a block of n rows, by class.
+
+    `out` must be -infinity, and `totals` and `n_parents` 0. The number of models that apply to each row is written to
+    `n_parents`; `totals`, `scores` and `table_rows` are workspaces.
+    """
     cdef Py_ssize_t n_classes = work.n_classes
     cdef Py_ssize_t model, i, c
     for model in range(work.n_models):
@@ -400,7 +412,7 @@ cdef void _average_block(
 cdef inline void _average_rows(
     const Averaged* work, const any_code_t* codes, Py_ssize_t first, int32_t thread
 ) noexcept nogil:
-    """Average the models for the block of rows that begins at `first`, in the buffers of a thread."""
+    """Run `_average_block` for the block of rows that begins at `first`, in the buffers of a thread."""
     cdef Py_ssize_t first_slot = thread * work.block_rows
     _average_block(
         work, codes + first, min(work.block_rows, work.n_rows - first), work.out + first * work.n_classes,
@@ -409,7 +421,7 @@ cdef inline void _average_rows(
 
 
 cdef void _average_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Average the models for a block of rows; `job` is an `Averaged`."""
+    """Average the models for one block of rows, as a task of the thread pool; `job` is an `Averaged`."""
     cdef const Averaged* work = <const Averaged*> job
     if work.code_size == sizeof(uint8_t):
         _average_rows(work, <const uint8_t*> work.codes, block * work.block_rows, thread)
@@ -435,9 +447,10 @@ def average_parents(
 
     `models` holds the parents of each model and where its rows of the table are, as in `Averaged.models`. The table row
     of a model for parent codes is in `row_of_codes`, or -1 if the model does not apply to them.
-    `out` must be initialised to -inf, `totals` and `n_parents` to 0. For each thread, `table_rows` has a buffer for the
-    rows that are scored at a time, and `scores` a buffer for these rows by class. Blocks are sized so that their part
-    of the table stays in the cache.
+    `out` must be initialised to -inf, `totals` and `n_parents` to 0; `n_parents` returns the number of models that
+    apply to each row, and `totals` is a workspace. For each thread, `table_rows` has a buffer for the rows that are
+    scored at a time, and `scores` a buffer for these rows by class. Blocks are sized so that their part of the table
+    stays in the cache.
     """
     cdef Averaged work
     work.n_features, work.n_rows = codes.shape[0], codes.shape[1]

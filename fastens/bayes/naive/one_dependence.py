@@ -76,14 +76,14 @@ class PairLikelihood(CellLikelihood):
         return codes
 
     def count(self, batch: Batch) -> None:
-        """Set the counts of all pairs of columns by class from the rows of a batch."""
+        """Set the counts of all pairs of columns by class; raise ValueError if they would need too much memory."""
         check_pairs(self.sizes + 1, batch.n_classes)
         codes = [self.codes(block.X, block.n_threads) for block in batch.blocks()]
         self._count_codes(codes[0] if len(codes) == 1 else np.concatenate(codes, axis=1), batch)
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
-        """Set the counts of pairs from the codes of the columns, (n_columns, n_rows)."""
-        counts = pair_counts(batch.coded(codes), self.sizes + 1, batch.n_classes)
+        """Set the counts of pairs from codes, (n_columns, n_rows), and the labels and weights of `batch`."""
+        counts = pair_counts(batch.label_codes(codes), self.sizes + 1, batch.n_classes)
         self.counts = without_missing(counts, self.sizes + 1)
 
     def _move_cells(self, sources: NDArray[np.intp], targets: NDArray[np.intp], n_cells: int) -> None:
@@ -133,7 +133,8 @@ class TreeLikelihood(PairLikelihood):
     def _family_table(self, column: int, mode: str, rng: np.random.Generator | None) -> Array:
         """Return log probabilities for each pair of codes of the parent and of the column, (n_pairs, n_classes).
 
-        The code of the column varies fastest. A column without a parent has one row for each code.
+        They are estimated by `mode`, or drawn from the posterior if `rng` is passed. The code of the column varies
+        fastest. A column without a parent has one row for each code.
         """
         n_classes, size = len(self.counts), int(self.sizes[column])
         cells = self._cells(column)
@@ -150,14 +151,22 @@ class TreeLikelihood(PairLikelihood):
     def _log_probabilities(
         self, counts: Array, column: int, n_groups: int, mode: str, rng: np.random.Generator | None
     ) -> Array:
-        """Return log probabilities of the categories of a column, and of an unseen one, for each row of counts."""
+        """Return the log probabilities of a column's categories and of an unseen one, (n_rows, n_categories + 1).
+
+        `counts` has one row for each of the distributions. `n_groups` is their number, which some kinds of smoothing
+        use. They are estimated by `mode`, or drawn from the posterior if `rng` is passed.
+        """
         groups = self._column_groups(column, n_groups)
         seen = groups.estimate(counts, mode) if rng is None else groups.draw(counts, rng)
         unseen = groups.unseen(counts, mode) if self.unseen == "smooth" else np.ones((len(counts), 1))
         return log(np.hstack([seen, unseen]))
 
     def _column_groups(self, column: int, n_groups: int) -> Groups:
-        """Return the Dirichlet prior of one column, if the smoothing divides it between `n_groups` distributions."""
+        """Return the Dirichlet prior of the categories of one column.
+
+        `n_groups` is the number of distributions of the column, between which smoothing="bdeu" divides its
+        pseudo-counts.
+        """
         pseudo = self.smoothing.of_groups(self.sizes, n_groups)[column]
         return Groups(self.sizes[column : column + 1], np.full(self.sizes[column], pseudo))
 
@@ -170,7 +179,7 @@ class TreeLikelihood(PairLikelihood):
         return np.where(self.parents == ROOT, 0, self.sizes[self.parents])
 
     def _family_counts(self, column: int) -> NDArray[Any]:
-        """Return the counts of a column, shape (n_classes * n_parent_categories, n_categories)."""
+        """Return a column's counts by class, parent category and category, the first two on one axis."""
         counts = self.counts[:, self._cells(int(self.parents[column])), self._cells(column)]
         return counts.reshape(counts.shape[0] * counts.shape[1], counts.shape[2])
 
@@ -181,7 +190,7 @@ class TreeLikelihood(PairLikelihood):
         add_families(codes, self.parents, self.sizes + 2, self._table_offsets(), self.log_prob, out, n_threads)
 
     def _table_offsets(self) -> NDArray[np.int64]:
-        """Return the first row of each column in `log_prob`, and the number of its rows."""
+        """Return the index of the first row of each column in `log_prob`, followed by the total number of rows."""
         heights = np.where(self.parents == ROOT, 1, self.sizes[self.parents] + 2)
         return offsets_of(heights * (self.sizes + 2))
 
@@ -253,14 +262,17 @@ class TripleLayout:
         return int(self.offsets[-1] - self.offsets[column + 1])
 
     def block(self, counts: Counts, pair: Pair) -> Counts:
-        """Return the counts of a pair and each later cell, (n_classes, n_one, n_other, cells of columns after both)."""
+        """Return the block of a pair: counts of its categories with each category of the columns after both.
+
+        The shape is (n_classes, categories of `one`, categories of `other`, cells of the columns after both).
+        """
         one, other = self.sizes[pair.one], self.sizes[pair.other]
         return counts[:, pair.cells].reshape(len(counts), one, other, self.width(pair.other))
 
     def expand_pair(self, counts: Counts, pair: Pair) -> Counts:
-        """Return the counts of a pair with the cells of all columns, 0 for the two columns themselves.
+        """Return the counts of a pair with the cells of all columns, with zeros for the two columns themselves.
 
-        The shape is (n_classes, cells of the pair, cells of all columns).
+        `counts` has all triple counts. The shape is (n_classes, cells of the pair, cells of all columns).
         """
         one, other, _ = pair
         shape = len(counts), self.sizes[one], self.sizes[other], self.offsets[-1]
@@ -280,7 +292,7 @@ class TripleLayout:
         return slice(self.offsets[later] - start, self.offsets[later + 1] - start)
 
     def move_categories(self, counts: Counts, new_positions: list[NDArray[np.intp]], wider: TripleLayout) -> Counts:
-        """Return the counts in a wider layout; the categories of column j move to `new_positions[j]`."""
+        """Return counts in the layout `wider`; category k of column j moves to position `new_positions[j][k]`."""
         out: Any = np.zeros((len(counts), wider.n_cells), dtype=counts.dtype)
         for old, new in zip(self.pairs, wider.pairs, strict=True):
             start = wider.offsets[old.other + 1]
@@ -338,7 +350,11 @@ class Average(NamedTuple):
     def write_average(
         self, codes: NDArray[Any], offsets: NDArray[np.int64], out: Array, n_threads: int
     ) -> NDArray[np.intp]:
-        """Write the log of the mean of the models to `out`; return indices of rows without a model, left unchanged."""
+        """Write the log of the mean probability over the models that apply to each row to `out`, (n_rows, n_classes).
+
+        `codes` has the shape (n_columns, n_rows), and `offsets` the first code of each column among all codes. Rows to
+        which no model applies are left unchanged, and their indices are returned.
+        """
         if not len(self.table):
             return np.arange(len(out))
         n_threads = threads_for(codes.size * len(self.models) * out.shape[1], n_threads, GRAIN)
@@ -365,7 +381,7 @@ class OneDependenceLikelihood(PairLikelihood):
         self.min_count = min_count
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set the tables to posterior means, for every mode; draws are not supported."""
+        """Set the tables to posterior means; `mode` and `rng` are ignored."""
         column_counts, offsets = self.column_counts(), offsets_of(self.sizes + 2)
         self.by_class = self._log_table(self.groups(), column_counts[:, None])[0]
         chosen = np.flatnonzero(column_counts.sum(axis=0) >= self.min_count)
@@ -379,13 +395,17 @@ class OneDependenceLikelihood(PairLikelihood):
         self.by_one = Average(models, table_rows, table, SINGLE_ROWS)
 
     def _known_cells(self) -> NDArray[np.int64]:
-        """Return the positions of the known categories among the codes of all columns, shape (n_cells,)."""
+        """Return the positions of the categories among the codes of all columns, shape (n_cells,).
+
+        Each column also has a code for missing values, the first, and a code for unseen categories, the last.
+        """
         return np.arange(self.sizes.sum()) + np.repeat(2 * np.arange(len(self.sizes)) + 1, self.sizes)
 
     def _log_table(self, groups: Groups, counts: NDArray[Any]) -> Array:
-        """Return log probabilities, shape (n_parent_values, n_codes of all columns, n_classes).
+        """Return log probabilities given the parents, shape (n_parent_values, n_codes of all columns, n_classes).
 
-        `counts` has the shape (n_classes, n_parent_values, n_cells). Codes of missing values have zeros.
+        `groups` is the Dirichlet prior of the cells of each column, and `counts` has the shape (n_classes,
+        n_parent_values, n_cells). Codes of missing values have zeros.
         """
         offsets, cells = offsets_of(self.sizes + 2), self._known_cells()
         table = np.zeros((counts.shape[1], offsets[-1], len(counts)))
@@ -422,7 +442,10 @@ class OneDependenceLikelihood(PairLikelihood):
         self._write_average(self.codes(X, n_threads), out, n_threads)
 
     def _write_average(self, codes: NDArray[Any], out: Array, n_threads: int) -> None:
-        """Write the averaged log joint probabilities to `out`; rows without parents add naive Bayes to their priors."""
+        """Replace the log priors in `out` by averaged log joint probabilities, (n_rows, n_classes).
+
+        Rows without a parent add the log probabilities of naive Bayes to their priors instead.
+        """
         rows_without_parents = self.by_one.write_average(codes, offsets_of(self.sizes + 2), out, n_threads)
         if rows_without_parents.size:
             plain = np.ascontiguousarray(out[rows_without_parents])
@@ -452,10 +475,10 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         super().count(batch)
 
     def _count_codes(self, codes: NDArray[Any], batch: Batch) -> None:
-        """Set the counts of pairs and triples from the codes of the columns, (n_columns, n_rows)."""
+        """Set the counts of pairs and triples from codes, (n_columns, n_rows), and the labels of `batch`."""
         check_triples(self.sizes, batch.n_classes, batch.names)  # sizes are final only after counting codes
         super()._count_codes(codes, batch)
-        self.triples = triple_counts(batch.coded(codes), self.sizes, batch.n_classes)
+        self.triples = triple_counts(batch.label_codes(codes), self.sizes, batch.n_classes)
 
     def add(self, other: Any) -> None:
         """Add the counts of another likelihood; raise ValueError if it has no counts of triples."""
@@ -480,7 +503,7 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
             self.triples = TripleLayout(old).move_categories(self.triples, targets, TripleLayout(sizes))
 
     def estimate(self, mode: str, rng: np.random.Generator | None = None) -> None:
-        """Set the tables of one and of two parents to posterior means; draws are not supported."""
+        """Set the tables of one and of two parents to posterior means; `mode` and `rng` are ignored."""
         super().estimate(mode, rng)
         layout = TripleLayout(self.sizes)
         cells = [self._pair_cells(pair.one, pair.other) for pair in layout.pairs]
@@ -509,18 +532,24 @@ class TwoDependenceLikelihood(OneDependenceLikelihood):
         self.by_two = Average(models, table_rows, table, PAIR_ROWS)
 
     def _pair_cells(self, one: int, other: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the cells of both columns for each combination of their values, shape (n_combinations,) each."""
+        """Return the cell of `one` and the cell of `other` for each combination of their categories, in two arrays.
+
+        A cell is an index among the categories of all columns; `other` varies fastest.
+        """
         offsets = offsets_of(self.sizes)
         first, second = np.indices((self.sizes[one], self.sizes[other]))
         return offsets[one] + first.ravel(), offsets[other] + second.ravel()
 
     def _alpha_of_pairs(self, layout: TripleLayout) -> Any:
-        """Return the pseudo-count of each pair of columns for smoothing="laplace", the mean of both columns."""
+        """Return the `alpha` of each pair of columns, which is the mean of `alpha` of both columns."""
         alpha = np.broadcast_to(np.asarray(self.smoothing.alpha, dtype=np.float64), self.sizes.shape)
         return np.array([(alpha[pair.one] + alpha[pair.other]) / 2 for pair in layout.pairs])
 
     def _write_average(self, codes: NDArray[Any], out: Array, n_threads: int) -> None:
-        """Write averaged log joint probabilities to `out`; rows without a pair use the average over single parents."""
+        """Replace the log priors in `out` by log joint probabilities, averaged over pairs of parents.
+
+        Rows without such a pair use the average over single parents.
+        """
         remaining_rows = self.by_two.write_average(codes, offsets_of(self.sizes + 2), out, n_threads)
         if remaining_rows.size:
             plain = np.ascontiguousarray(out[remaining_rows])
@@ -656,7 +685,7 @@ class TANClassifier(SmoothingParameters, _PairModel, PosteriorNaiveBayes):
         return TreeLikelihood(*arguments, root=self._root_index())
 
     def _root_index(self) -> int | None:
-        """Return the index of the column `root`, or None if it is None; raise ValueError if there is no such column."""
+        """Return the index of the column that `root` names, or None if `root` is None; raise ValueError if unknown."""
         if self.root is None:
             return None
         names = self._encoder.names

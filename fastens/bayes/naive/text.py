@@ -60,9 +60,10 @@ class _TermCounter:
         self._n_texts = 0.0
 
     def count_texts(self, texts: Sequence[str], copies: Array | None) -> sparse.csr_matrix:
-        """Add the terms of texts to the counts; return the CSR matrix (n_texts, n_terms so far) that naive Bayes sums.
+        """Add the terms of texts to the counts; return the counts of each text, a CSR matrix (n_texts, n_terms so far).
 
-        `copies` holds how often each text counts; None means once.
+        The matrix has ones if only the presence of terms counts. `copies` holds how often each text counts; None means
+        once.
         """
         counters = [Counter(self._analyze(text)) for text in texts]
         columns = np.array(
@@ -83,7 +84,7 @@ class _TermCounter:
         )
 
     def term_counts(self) -> CountedTerms:
-        """Return all terms with their counts so far."""
+        """Return all terms with their counts, and the number of texts, so far."""
         return CountedTerms(list(self.positions), self.counts, self._n_texts)
 
 
@@ -116,7 +117,7 @@ def sum_terms(rows: Batch, vectorizer: CountVectorizer, *, presence_only: bool) 
             sums = pad_columns(sums, counted.shape[1])
             if counted.nnz:
                 add_sparse_sums(counted.data, counted.indices, counted.indptr, batch.y, batch.weight, sums)
-    terms = _vocabulary([collector.term_counts()], vectorizer)
+    terms = _select_vocabulary([collector.term_counts()], vectorizer)
     return terms, sums[:, [collector.positions[term] for term in terms]]
 
 
@@ -145,25 +146,31 @@ def learn_terms(texts: Any, weight: Array | None, vectorizer: CountVectorizer, c
     for start, part in parts_of(texts) if isinstance(texts, RowSource) else [(0, texts)]:
         batch = texts_of(part, min_texts=0)
         collector.count_texts(batch, None if copies is None else copies[start : start + len(batch)])
-    return _vocabulary(comm.allgather(collector.term_counts()), vectorizer)
+    return _select_vocabulary(comm.allgather(collector.term_counts()), vectorizer)
 
 
-def _vocabulary(of_ranks: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
-    """Return the sorted terms that the vectorizer's limits select from the counts of all processes."""
+def _select_vocabulary(counts_by_rank: list[CountedTerms], vectorizer: CountVectorizer) -> list[str]:
+    """Return the sorted terms that the vectorizer's limits select from the counts of all processes.
+
+    Raises ValueError if no terms remain.
+    """
     with explain_empty_vocabulary():
-        terms = sorted({term for counted in of_ranks for term in counted.terms})
+        terms = sorted({term for counted in counts_by_rank for term in counted.terms})
         if not terms:
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
         counts = np.zeros((2, len(terms)))
         position_of = {term: position for position, term in enumerate(terms)}
-        for counted in of_ranks:
+        for counted in counts_by_rank:
             counts[:, [position_of[term] for term in counted.terms]] += counted.counts
-        kept = _select_terms(counts, sum(counted.n_texts for counted in of_ranks), vectorizer)
+        kept = _select_terms(counts, sum(counted.n_texts for counted in counts_by_rank), vectorizer)
         return [terms[k] for k in np.flatnonzero(kept)]
 
 
 def _select_terms(counts: Array, n_texts: float, vectorizer: CountVectorizer) -> NDArray[np.bool_]:
-    """Return a mask of the terms that pass `min_df`, `max_df` and `max_features`, given their counts."""
+    """Return a mask of the terms that pass `min_df`, `max_df` and `max_features` of the vectorizer, shape (n_terms,).
+
+    `counts` holds document frequencies and occurrence counts, (2, n_terms). Raises ValueError if no term passes.
+    """
     ends = vectorizer.min_df, vectorizer.max_df
     min_texts, max_texts = (end if isinstance(end, Integral) else end * n_texts for end in ends)
     if max_texts < min_texts:
@@ -181,7 +188,7 @@ def _select_terms(counts: Array, n_texts: float, vectorizer: CountVectorizer) ->
 
 @contextmanager
 def explain_empty_vocabulary() -> Iterator[None]:
-    """Replace the error message about an empty vocabulary by one that says what the texts must contain."""
+    """Context manager that adds to each ValueError in its block what the texts must contain."""
     try:
         yield
     except ValueError as error:
@@ -191,16 +198,17 @@ def explain_empty_vocabulary() -> Iterator[None]:
         ) from error
 
 
-def name_of_texts(X: Any) -> str | None:
-    """Return the column name of a table with one column, or None if it has no name."""
+def text_column_name(X: Any) -> str | None:
+    """Return the name of the first column of a table of texts, or None if it has no name."""
     names = list(X.columns or ()) if isinstance(X, Batches | TableParts) else table_over(X).names or []
     return names[0] if names and isinstance(names[0], str) else None
 
 
 def texts_of(X: Any, min_texts: int = 1, name: str | None = None) -> Any:
-    """Return the texts of a list, vector or one-column table; missing texts become empty, batches stay lazy.
+    """Return the texts of a list, vector or one-column table; missing texts become empty strings.
 
-    If `name` is the name of a column, the table may have other columns as well.
+    Tables that are read in batches are checked and returned unchanged. If `name` is the name of a column, the table may
+    have other columns as well. Raises ValueError for other inputs, or fewer than `min_texts` texts.
     """
     if isinstance(X, str):
         raise ValueError(f"X must be a list of texts; got a single text, {X[:40]!r}.")
@@ -450,7 +458,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             texts = take_rows(texts, kept) if isinstance(texts, RowSource) else [texts[row] for row in kept]
             labels, weight = labels[kept], weight[kept]
         target = self._learn_target(labels)
-        self._column = name_of_texts(X)
+        self._column = text_column_name(X)
         classifier = self._make_classifier()
         if isinstance(texts, RowSource) and self._comm.size == 1:
             rows = Batch(texts, target.astype(np.int32), weight, len(self.classes_), 1, None)
@@ -471,7 +479,10 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return self
 
     def _learn_terms(self, texts: Any, weight: Array | None) -> Any:
-        """Learn the vocabulary of texts and return the counts of its terms, a CSR matrix or a row source."""
+        """Learn the vocabulary, set it, and return the counts of its terms: a CSR matrix, or a row source of matrices.
+
+        The counts are a row source if `texts` is one and the vocabulary had to be learned in a separate pass.
+        """
         vectorizer = self._make_vectorizer()
         if self._comm.size > 1 or (weight is not None and self._selects_terms()):
             self._set_vocabulary(learn_terms(texts, weight, vectorizer, self._comm))
@@ -588,7 +599,10 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         return {"terms": self.terms_.tolist(), "column": self._column, "classifier": self.classifier_._to_state()[1]}
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:
-        """Set the vocabulary and the column name from the state of a model file."""
+        """Set the vocabulary and the column name from the state of a model file; keep the classifier's state.
+
+        Raises ValueError if the vocabulary is malformed.
+        """
         terms = state["terms"]
         if not all(isinstance(term, str) for term in terms) or len(set(terms)) != len(terms):
             raise ValueError("the vocabulary is malformed")

@@ -35,9 +35,11 @@ class Conditional(NamedTuple):
 def independent_groups(
     network: NetworkData, nodes: Iterable[int], unknown: set[int], first_group: Iterable[int] = ()
 ) -> list[list[int]]:
-    """Group the continuous variables among `nodes`; variables of different groups share no missing continuous variable.
+    """Partition the continuous variables among `nodes` into groups that share no missing continuous variable.
 
-    Returns lists of variables. The variables in `first_group` and what they depend on form the first group.
+    Two variables are in one group if their families, which are variables with their parents, have a continuous variable
+    in `unknown` in common. Return the variables of each group. The variables whose families are linked to `first_group`
+    form the first group.
     """
     groups: list[tuple[set[int], list[int]]] = [(set(first_group), [])]
     for node in (node for node in nodes if node in network.continuous):
@@ -61,9 +63,11 @@ def condition(
     *,
     by_max: bool = False,
 ) -> Conditional:
-    """Integrate the missing variables of a group out of the product of its densities, or maximise if `by_max` is True.
+    """Return the density of a group's known variables, and the distribution of its missing variables given them.
 
-    `unknown` holds the variables without a value; `codes` and `values`, (n_variables, n_rows), hold the others.
+    `group` holds continuous variables and `unknown` all variables without a value; `codes` and `values`, (n_variables,
+    n_rows), hold the other values. The density is the product of the group's regression densities, integrated over the
+    missing continuous variables, or maximised over them if `by_max` is True.
 
     The log of the product is quadratic in the missing variables, so its precision and mean are sums over the densities
     (the canonical form of Lauritzen 1992, "Propagation of probabilities, means, and variances in mixed graphical
@@ -150,9 +154,10 @@ def mixture_moments(weights: Array, mean: Array, covariance: Array) -> tuple[Arr
 
 
 def second_moments(network: NetworkData, node: int, conditional: Conditional, values: Array) -> Array:
-    """Return E[z z'] for each row and each cell of the scope, shape (n_rows, sizes of the scope..., d, d).
+    """Return E[z z'] for each row and each cell of `conditional.scope`, shape (n_rows, sizes of the scope..., d, d).
 
-    z = (1, continuous parents, variable) has d entries; missing ones have the distribution `conditional`.
+    z = (1, continuous parents of `node`, `node`) has d entries. Missing entries are distributed as in `conditional`;
+    the others are in `values`, (n_variables, n_rows).
     """
     variables = [other for other in network.families[node] if other in network.continuous]
     positions = [conditional.missing.index(v) if v in conditional.missing else -1 for v in variables]
@@ -189,7 +194,11 @@ class Scale(NamedTuple):
 
 
 def standardised(rows: CodedRows) -> tuple[CodedRows, Scale, float]:
-    """Return rows with standardised continuous variables, the scale, and the term to add to the log density."""
+    """Return rows whose continuous variables have mean 0 and deviation 1, the scale, and a log density correction.
+
+    The correction is added to the log density of the standardised rows to give the log density of the original rows.
+    The rows of all processes are gathered.
+    """
     rows = rows.of_all_ranks()
     scale = Scale(np.zeros(len(rows.codes)), np.ones(len(rows.codes)))
     values, log_density = np.zeros((len(rows.codes), rows.codes.shape[1])), 0.0

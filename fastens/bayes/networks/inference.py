@@ -44,7 +44,11 @@ class Elimination(NamedTuple):
 
 
 def product(factors: Sequence[Factor]) -> tuple[Factor, Array]:
-    """Return the product of factors, rescaled by row, and the logs of the scale factors, shape (n_rows or 1,)."""
+    """Return a factor and the logs of a scale by row, (n_rows or 1,), which together give the product of `factors`.
+
+    The product is the values of the factor times exp(log scale); rows are rescaled so that long products do not
+    underflow.
+    """
     scope = tuple(sorted({variable for factor in factors for variable in factor.scope}))
     values = np.ones((1,) * (len(scope) + 1))
     log_scale: Array = np.asarray(sum((factor.log_scale for factor in factors), np.zeros(1)))
@@ -70,9 +74,10 @@ def _check_size(one: tuple[int, ...], other: tuple[int, ...]) -> None:
 
 
 def elimination_order(scopes: Iterable[Sequence[int]], remove: Iterable[int], sizes: Sequence[int]) -> list[int]:
-    """Return an elimination order by the min-fill heuristic: next is the variable that adds the fewest edges.
+    """Return the variables in `remove` in min-fill order: next is the variable whose elimination adds the fewest edges.
 
-    Ties go to the variable whose product is the smallest table.
+    `scopes` holds the variables of each factor, and `sizes` the number of values of each variable. Ties go to the
+    variable whose product is the smallest table.
     """
     neighbours = _neighbours(scopes)
     waiting = set(remove)
@@ -134,7 +139,11 @@ def _table_size(variable: int, around: Iterable[int], sizes: Sequence[int]) -> f
 def eliminate(
     factors: Sequence[Factor], remove: Iterable[int], sizes: Sequence[int], *, by_max: bool = False
 ) -> Elimination:
-    """Sum the variables in `remove` out of a product of factors, or maximise over them if `by_max` is True."""
+    """Sum the variables in `remove` out of a product of factors, or maximise over them if `by_max` is True.
+
+    `sizes` holds the number of values of each variable. Return the remaining factors, a log scale by row, and for each
+    eliminated variable the product that it was eliminated from.
+    """
     left = dict(enumerate(factors))  # ordered by factor index
     numbers: dict[int, list[int]] = {}  # factor indices by variable, including eliminated factors
     for number, factor in left.items():
@@ -162,21 +171,22 @@ def eliminate(
 
 
 def _sum_of_logs(constants: Iterable[Factor]) -> Array:
-    """Return the sum of the logs of factors without variables, by row, shape (n_rows or 1,)."""
+    """Return the sum of the logs and log scales of factors without variables, by row, shape (n_rows or 1,)."""
     with np.errstate(divide="ignore"):
         return sum((np.log(factor.values) + factor.log_scale for factor in constants), np.zeros(1))
 
 
 def _rescale_rows(values: Array) -> tuple[Array, Array]:
-    """Divide each row by its maximum and return the log of the maximum of each row; rows of zeros are unchanged."""
+    """Return each row divided by its maximum, and the logs of the maxima; rows of zeros stay, with a log of 0."""
     peak = values.reshape(len(values), -1).max(axis=1)
     peak = np.where(peak > 0, peak, 1.0)
     return values / peak.reshape(-1, *(1,) * (values.ndim - 1)), log(peak)
 
 
 def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int]) -> tuple[Factor, Array]:
-    """Return the normalised product of the factors, marginalised to `keep`, and the log of its total.
+    """Return the product of the factors, summed over variables not in `keep` and normalised by row, and log totals.
 
+    `sizes` holds the number of values of each variable. The log totals are the logs of the sums of the product by row.
     Rows with a total of 0 hold zeros and a log total of -inf.
     """
     kept = set(keep)
@@ -193,10 +203,10 @@ def marginal(factors: Sequence[Factor], keep: Iterable[int], sizes: Sequence[int
 
 
 def draw_backwards(steps: Sequence[tuple[int, Factor]], n: int, random: np.random.Generator) -> dict[int, NDArray]:
-    """Draw `n` joint values of all eliminated variables, in reverse order of elimination; factors have one row.
+    """Draw `n` joint positions of the eliminated variables; return an array of shape (n,) for each variable.
 
-    Given the values of the variables eliminated later, the distribution of a variable is proportional to the product it
-    was eliminated from.
+    `steps` comes from `eliminate` for factors with one row. Variables are drawn in reverse order of elimination: given
+    the values drawn before, the distribution of a variable is proportional to the product it was eliminated from.
     """
     drawn: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
@@ -207,7 +217,10 @@ def draw_backwards(steps: Sequence[tuple[int, Factor]], n: int, random: np.rando
 
 
 def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
-    """Return the position of the best value of each variable that was maximised out; ties go to the first."""
+    """Return the position of the most probable value of each eliminated variable; ties go to the first value.
+
+    `steps` comes from `eliminate` with `by_max=True` for factors with one row.
+    """
     positions: dict[int, NDArray] = {}
     for variable, joined in reversed(steps):
         positions[variable] = _select_entries(joined, variable, positions, 1).argmax(axis=1)
@@ -215,7 +228,7 @@ def best_backwards(steps: Sequence[tuple[int, Factor]]) -> dict[int, int]:
 
 
 def _select_entries(joined: Factor, variable: int, positions: dict[int, NDArray], n: int) -> Array:
-    """Return the entries of a factor for each value of a variable, the others being at `positions`, shape (n, size)."""
+    """Return the entries of a one-row factor for each value of `variable`, (n, size), the others at `positions`."""
     others = tuple(other for other in joined.scope if other != variable)
     values = np.moveaxis(joined.values[0], joined.scope.index(variable), -1)
     entries = values[tuple(positions[other] for other in others)]
@@ -237,12 +250,11 @@ class Component(NamedTuple):
 def find_components(
     network: NetworkData, is_missing: NDArray[np.bool_], target: int | None = None, *, prune: bool = True
 ) -> list[Component]:
-    """Return the components of missing variables of all rows, or only those that contain the variable `target`.
+    """Group the missing variables of each row into components; return each with the rows in which it occurs.
 
-    `is_missing` has the shape (n_variables, n_rows). Rows with the same connected missing variables share a component.
-
-    If `prune` is True, missing variables without known or target descendants are dropped, because their tables sum to
-    1.
+    `is_missing` has the shape (n_variables, n_rows). Missing variables are connected if one table contains both. If
+    `target` is passed, only components that contain this variable are returned. If `prune` is True, missing variables
+    without known or target descendants are dropped, because their tables sum to 1.
     """
     packed = np.packbits(is_missing, axis=0)
     patterns, first, pattern_of_row = np.unique(packed, axis=1, return_index=True, return_inverse=True)
@@ -261,9 +273,9 @@ def find_components(
 def _connected_components(
     network: NetworkData, missing: list[int], target: int | None, prune: bool
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield the connected sets of missing variables, each with the variables whose tables contain one of them.
+    """Yield each connected set of `missing` variables, and the variables whose tables contain one of them.
 
-    If `prune` is True, variables without known descendants (or the descendant `target`) are dropped.
+    If `prune` is True, missing variables without a known descendant are dropped, except `target` and its ancestors.
     """
     unknown = set(missing)
     needed = set(range(len(network.names)))
@@ -289,7 +301,8 @@ def evidence_factors(
 ) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
     """Return the factors of a component at the known values of `rows`, and its groups of continuous variables.
 
-    Each group is a pair of a list of variables and the distribution of its missing variables.
+    `codes` and `values` have the shape (n_variables, n_all_rows), and `rows` holds row indices. Each group is a list of
+    variables and the result of `condition` for them.
     """
     unknown = set(component.variables)
     groups = conditionals(
@@ -321,12 +334,12 @@ def conditionals(
     *,
     by_max: bool = False,
 ) -> list[tuple[list[int], Conditional]]:
-    """Return each group of continuous variables with the distribution of its missing variables given the others."""
+    """Return each group of continuous variables with the result of `condition`, which describes the parameters."""
     return [(group, condition(network, group, unknown, codes, values, by_max=by_max)) for group in groups]
 
 
 def density_factor(conditional: Conditional) -> Factor:
-    """Return the density of known continuous variables as a factor over the missing discrete variables."""
+    """Return the density of the known continuous variables as a factor over the variables `conditional.scope`."""
     _check_size(conditional.log_density.shape, (1,) * conditional.log_density.ndim)
     peak = conditional.log_density.reshape(len(conditional.log_density), -1).max(axis=1)
     peak = np.where(peak > -np.inf, peak, 0.0)
@@ -336,7 +349,10 @@ def density_factor(conditional: Conditional) -> Factor:
 
 
 def evidence_factor(network: NetworkData, variable: int, unknown: set[int], codes: NDArray[Any]) -> Factor:
-    """Return the table of a variable at the known values of rows, a factor over the unknown variables of its family."""
+    """Return P(variable | parents) at the known values of rows, as a factor over its family's unknown variables.
+
+    `codes` has the shape (n_variables, n_rows). The factor has a single row if the whole family is unknown.
+    """
     family = network.families[variable]
     table, scope, observed = split_axes(network.tables[variable], family, unknown)
     if not observed:
@@ -356,9 +372,10 @@ def row_blocks(network: NetworkData, component: Component) -> Iterator[NDArray[n
 def component_posterior(
     network: NetworkData, component: Component, keep: tuple[int, ...], factors: list[Factor], n_rows: int
 ) -> tuple[Array, Array]:
-    """Return P(keep | known values), shape (n_rows, sizes of `keep`...), zeros if impossible, and the rows' log totals.
+    """Return P(keep | known values of a component), and the log of the total of the product of `factors` by row.
 
-    The log total is the log of the sum of the product of `factors`, which are the factors of one component.
+    The posterior has the shape (n_rows, sizes of `keep` in ascending order...), with zeros for impossible rows.
+    `factors` are the factors of the component, see `evidence_factors`.
     """
     posterior, log_total = marginal(factors, keep, network.sizes.tolist())
     shape = tuple(network.sizes[sorted(keep)])
@@ -372,11 +389,11 @@ def expected_counts(
     weights: Array | None,
     values: Array | None = None,
 ) -> tuple[list[Array], float]:
-    """Return the expected counts of each family over rows with missing values, and the sum of log probabilities.
+    """Return the expected counts of each family from rows with missing values, and the sum of log probabilities.
 
-    Continuous variables have expected second moments instead of counts. The log probabilities include the tables in
-    components; rows in which a family is known are counted elsewhere. Impossible rows add no counts and make the sum
-    -inf.
+    `components` holds the missing variables and their rows, see `find_components`; families that are known in a row are
+    counted elsewhere. Continuous variables have expected second moments instead of counts. The log probabilities are
+    weighted sums of the components' log totals. Impossible rows add no counts and make the sum -inf.
     """
     counts = [np.zeros(table.shape) for table in network.tables]
     for node, regression in network.regressions.items():
@@ -410,7 +427,11 @@ def expected_counts(
 
 
 def _add_shares(view: Array, codes: list[NDArray[Any]], share: Array, weight: Array) -> None:
-    """Add the weighted share of each row to the cells of its known values in `view`, whose first axes are `codes`."""
+    """Add `weight[i] * share[i]` to the cells of row i in `view`, in place.
+
+    The first axes of `view` belong to known variables, and `codes` has one array of shape (n_rows,) for each of them.
+    The cells of row i are `view[codes[0][i] - 1, codes[1][i] - 1, ...]`.
+    """
     n_known = view.shape[: len(codes)]
     cells = np.zeros(len(weight), dtype=np.intp)
     for size, code in zip(n_known, codes, strict=True):
@@ -427,7 +448,11 @@ def _add_shares(view: Array, codes: list[NDArray[Any]], share: Array, weight: Ar
 def log_likelihoods(
     network: NetworkData, codes: NDArray[Any], n_threads: int = 1, values: Array | None = None
 ) -> Array:
-    """Return the log probability of the known values of each row; codes above the sizes are treated as missing."""
+    """Return the log probability of the known values of each row, shape (n_rows,).
+
+    `codes` has the shape (n_variables, n_rows); 0 and codes above the number of values are missing. `values` holds the
+    numbers of continuous variables in the same shape, or None if there are none.
+    """
     out = np.zeros((codes.shape[1], 1))
     tables = [log(table)[..., None] for table in network.tables]
     add_family_logs(codes, network.sizes, network.families, tables, out, n_threads)
@@ -520,7 +545,7 @@ Evidence = Mapping[int, "int | float | Array"]
 
 
 def observed(evidence: Evidence) -> dict[int, float]:
-    """Return the evidence without likelihoods: the number, or the position of the value, of each observed variable."""
+    """Return the evidence without virtual evidence: the number, or position of the value, of each observed variable."""
     return {variable: value for variable, value in evidence.items() if isinstance(value, int | float)}
 
 
@@ -535,9 +560,9 @@ def query(network: NetworkData, variables: Sequence[int], evidence: Evidence) ->
 def query_numbers(
     network: NetworkData, variables: Sequence[int], evidence: Evidence
 ) -> tuple[Array, Array, Array, float]:
-    """Return the posterior of continuous variables given the evidence, a mixture of normals, and log P(evidence).
+    """Return weights, means and covariances of the normal mixture P(variables | evidence), and log P(evidence).
 
-    The mixture is the weights, means and covariances of its normal components.
+    The `variables` are continuous. Components with a weight of 0 are left out.
     """
     nodes = ancestors(network.parents, [*variables, *evidence])
     factors, groups = _shared_evidence_factors(network, nodes, evidence, variables)
@@ -555,9 +580,10 @@ def query_numbers(
 def _shared_evidence_factors(
     network: NetworkData, nodes: set[int], evidence: Evidence, first_group: Sequence[int] = (), *, by_max: bool = False
 ) -> tuple[list[Factor], list[tuple[list[int], Conditional]]]:
-    """Return the factors of `nodes` at evidence that all rows share, and their groups of continuous variables.
+    """Return the factors of `nodes` given one set of evidence, and their groups of continuous variables.
 
-    Virtual evidence is a factor as well. The first group contains the variables in `first_group`.
+    Virtual evidence adds a factor. Groups are as in `evidence_factors`, and the group of `first_group` is the first. If
+    `by_max` is True, densities are maximised over missing continuous variables, not integrated.
     """
     codes, values = _evidence_as_row(network, evidence)
     unknown = set(range(len(network.names))) - set(observed(evidence))
@@ -572,7 +598,10 @@ def _shared_evidence_factors(
 
 
 def _evidence_as_row(network: NetworkData, evidence: Evidence) -> tuple[NDArray[np.int64], Array]:
-    """Return evidence as codes (0 for unobserved variables) and numbers, each of shape (n_variables, 1)."""
+    """Return evidence as codes and numbers, each of shape (n_variables, 1); virtual evidence is left out.
+
+    The code of an unobserved variable is 0, and of an observed continuous variable 1.
+    """
     codes, values = np.zeros((len(network.names), 1), dtype=np.int64), np.zeros((len(network.names), 1))
     for variable, value in observed(evidence).items():
         codes[variable], values[variable] = (1 if variable in network.continuous else int(value) + 1), value

@@ -244,7 +244,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     n_jobs: int | None = parameter(ANYTHING, default=None)
 
     def _validate_combinations(self) -> None:
-        """Raise ValueError if two parameters contradict each other."""
+        """Raise ValueError if parameters contradict each other.
+
+        `learning_rate` contradicts some values of `missing`, lists of edges contradict some values of `structure`, and
+        `continuous_features` contradicts some values of `structure`, `criterion` and `missing`.
+        """
         if self.learning_rate is not None and self.missing == "em":
             raise ValueError(
                 "learning_rate must be None unless missing='gradient' or 'theta-gradient', because missing='em' has "
@@ -277,7 +281,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return super()._learn_table(X)
 
     def _continuous_columns(self) -> list[int]:
-        """Return the positions of the continuous columns."""
+        """Return the positions of the continuous columns; raise ValueError if one of them is categorical."""
         if self.continuous_features is None:
             return []
         discrete = self.__dict__.get("_categorical", [])
@@ -331,7 +335,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return self
 
     def _warn_about_many_values(self, names: tuple[str, ...], states: tuple[tuple[Any, ...], ...]) -> None:
-        """Warn about the first column whose values are fractional numbers, more than MANY_VALUES of them."""
+        """Warn about the first variable with more than MANY_VALUES values some of which are fractions."""
         for name, values in zip(names, states, strict=True):
             if len(values) > MANY_VALUES and isinstance(values[0], float) and any(value % 1 for value in values):
                 warn(
@@ -343,7 +347,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
     def _read_training_data(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[NDArray[Any], NDArray[Any] | None, Array | None]:
-        """Return the encoded columns (n_rows, n_columns), labels and weights, without rows of weight 0."""
+        """Learn the encoder; return encoded columns (n_rows, n_columns), labels and weights, without rows of weight 0.
+
+        Labels are None if `y` is None. Weights are None if all are 1.
+        """
         self.__dict__.pop("classes_", None)
         declared = declared_values(X)
         if y is not None:
@@ -355,12 +362,12 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
             X = self._learn_table(X)
             weights = check_weights(sample_weight, X.shape[0], self._comm)
             weights = unless_ones(self._weights_to_count(weights, is_fit=True), self._comm)
-        return self._declare(in_memory(X), declared), y, weights  # codes, or numbers that are binned later
+        return self._add_declared_values(in_memory(X), declared), y, weights  # codes, or numbers that are binned later
 
-    def _declare(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
+    def _add_declared_values(self, X: NDArray[Any], declared: list[Values]) -> NDArray[Any]:
         """Add declared values to the categories of the encoder and return `X` with positions in the new categories.
 
-        The parameter `states` overrides the values that a dtype declares.
+        `declared` holds the values that the dtype of each column declares; the parameter `states` overrides them.
         """
         state_values = specified_values(self.states or {}, self._encoder, self._encoder.texts)
         first = 1 if self._reads_codes else 0
@@ -370,7 +377,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return X
 
     def _variables(self) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
-        """Return the names and the values of all variables: columns, hidden variables and the class, in this order."""
+        """Return the names and the values of all variables: columns, hidden variables and the class, in this order.
+
+        Raises ValueError if a column has no values, or two variables have one name.
+        """
         categories = self._encoder.categories
         names = list(self._encoder.texts)
         states = [
@@ -394,7 +404,11 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return tuple(names), tuple(states)
 
     def _code_variables(self, positions: NDArray[Any], labels: NDArray[Any] | None, n_threads: int) -> NDArray[Any]:
-        """Return the codes of all variables, shape (n_variables, n_rows), with 0 for missing or hidden values."""
+        """Return the codes of all variables, shape (n_variables, n_rows), with 0 for missing or hidden values.
+
+        `positions` holds the encoded columns, (n_rows, n_columns), and `labels` the class indices; if None, the class
+        is missing.
+        """
         column_codes = self._encode_columns(positions, n_threads)
         n_classes = len(self.classes_) if hasattr(self, "classes_") else 0
         n_more = len(self.hidden or ()) + (n_classes > 0)
@@ -409,14 +423,18 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return codes
 
     def _encode_columns(self, X: NDArray[Any], n_threads: int) -> NDArray[Any]:
-        """Return the codes of the columns, shape (n_columns, n_rows), with 0 for missing values."""
+        """Return the codes of encoded columns, shape (n_columns, n_rows), with 0 for missing values."""
         if self._reads_codes:
             return np.ascontiguousarray(X.T)
         sizes = sizes_of(self._encoder.categories, self._limits)
         return encode(binned(X, self._limits), sizes, n_threads).codes
 
     def _choose_parents(self, names: tuple[str, ...], data: CodedRows) -> Parents:
-        """Return the parents of each variable: specified by `structure`, or learned from the rows."""
+        """Return the parents of each variable: specified by `structure`, or learned from the rows.
+
+        Raises ValueError if `structure` is malformed, or contradicts the hidden variables, a missing target or edge
+        lists.
+        """
         if not isinstance(self.structure, str):
             return parents_from(self.structure, names)
         if self.hidden:
@@ -442,7 +460,10 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
         return learn_structure(self, data, rules)
 
     def _parse_edge_parameter(self, parameter: str, names: tuple[str, ...], *, acyclic: bool) -> Parents:
-        """Return the parents of each variable in the edges of the parameter named `parameter`."""
+        """Return the parents of each variable in the list of edges that is the value of the parameter `parameter`.
+
+        Raises ValueError, with the name of the parameter, for unknown variables or, if `acyclic` is True, a cycle.
+        """
         try:
             return parents_from(getattr(self, parameter) or (), names, acyclic=acyclic)
         except ValueError as error:
@@ -505,7 +526,7 @@ class BayesianNetwork(TableEstimation, NetworkFiles, CodedInput, SavedEstimator,
 def _continuous_values(columns: NDArray[Any], continuous: list[int], n_variables: int) -> Array | None:
     """Return the numbers of the continuous columns, 0 for other columns and missing values, (n_variables, n_rows).
 
-    Returns None if no column is continuous.
+    Returns None if no column is continuous. Raises ValueError if a number is too large or infinite.
     """
     if not continuous:
         return None

@@ -94,7 +94,10 @@ class NetworkData:
         )
 
     def intervene(self, values: Mapping[int, float]) -> NetworkData:
-        """Return the network after interventions: the variables in `values` lose their parents and get these values."""
+        """Return the network after interventions: the variables in `values` lose their parents and are constant.
+
+        `values` has the position of the value of discrete variables, and the number of continuous variables.
+        """
         parents = tuple(() if v in values else old_parents for v, old_parents in enumerate(self.parents))
         positions = {v: 0 if v in self.continuous else int(value) for v, value in values.items()}
         tables = [np.eye(self.sizes[v])[positions[v]] if v in values else table for v, table in enumerate(self.tables)]
@@ -102,9 +105,10 @@ class NetworkData:
         return replace(self, parents=parents, tables=tuple(tables), regressions={**self.regressions, **constants})
 
     def with_observations(self, deviations: Mapping[int, float]) -> NetworkData:
-        """Return the network with noisy observations of continuous variables; `deviations` has the noise by variable.
+        """Return the network with an additional last variable for each noisy observation of a continuous variable.
 
-        Each observation is an additional variable at the end: the sum of the variable and normal noise.
+        An observation is the sum of the variable and normal noise; `deviations` has the standard deviation of the noise
+        by variable.
         """
         if not deviations:
             return self
@@ -172,9 +176,10 @@ def check_directions(parents: Parents, continuous: frozenset[int], names: Sequen
 
 
 def split_axes(table: Array, family: tuple[int, ...], unknown: set[int]) -> tuple[Array, tuple[int, ...], list[int]]:
-    """Return a view with observed axes first, then unknown axes in ascending order; the unknown and observed variables.
+    """Move the axes of a table: first observed variables, then unknown variables in ascending order, then further axes.
 
-    Axes after the family stay last.
+    `family` names the variables of the first axes. Return the view, the unknown variables and the observed variables,
+    each in the order of their axes.
     """
     observed = [variable for variable in family if variable not in unknown]
     scope = tuple(sorted(variable for variable in family if variable in unknown))
@@ -188,7 +193,7 @@ def flatten_tables(tables: Sequence[Array]) -> Array:
 
 
 def check_table(name: str, table: Array, shape: tuple[int, ...]) -> None:
-    """Raise ValueError unless a table holds distributions along its last axis, up to rounding errors."""
+    """Raise ValueError, with `name`, unless a table has this shape and its last axis holds distributions."""
     if table.shape != shape:
         raise ValueError(f"the table of {name!r} must have the shape {shape}, parents first; got {table.shape}.")
     if not np.isfinite(table).all() or (table < 0).any():

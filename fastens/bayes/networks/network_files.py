@@ -51,7 +51,7 @@ class _Tokens:
         return self.words[self.position - 1]
 
     def expect(self, *wanted: str) -> None:
-        """Consume tokens; raise BIFError unless they are `wanted`."""
+        """Consume one token for each of `wanted`; raise BIFError at the first token that differs."""
         for word in wanted:
             token = self.next()
             if token != word:
@@ -60,7 +60,7 @@ class _Tokens:
                 )
 
     def _preceding_tokens(self) -> slice:
-        """Return the slice of the few tokens before the last one, for error messages."""
+        """Return the slice of `words` with up to seven tokens before the one just read, for error messages."""
         return slice(max(self.position - 8, 0), max(self.position - 1, 0))
 
     def until(self, mark: str) -> list[str]:
@@ -74,7 +74,7 @@ class _Tokens:
         return tokens
 
     def statements(self) -> Iterator[str]:
-        """Yield the first token of each statement in a block in braces, skipping properties."""
+        """Yield the first token of each statement of the next block in braces, without properties."""
         self.expect("{")
         while (word := self.next()) != "}":
             if word == "property":
@@ -124,7 +124,7 @@ def parse_bif(text: str) -> NetworkData:
 
 
 def _read_variable(name: str, tokens: _Tokens) -> tuple[str, ...]:
-    """Read the block of a variable and return its values."""
+    """Read the block of variable `name` and return its values; raise BIFError if the block is malformed."""
     values: tuple[str, ...] = ()
     for word in tokens.statements():
         if word != "type":
@@ -140,7 +140,10 @@ def _read_variable(name: str, tokens: _Tokens) -> tuple[str, ...]:
 
 
 def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tuple[str, list[str], Array]:
-    """Read a probability block and return the variable, its parents and its table, with one axis per parent first."""
+    """Read a probability block; return the variable, its parents and its table, with one axis per parent first.
+
+    `states` holds the values of the variables that are declared before. Raises BIFError if the block is malformed.
+    """
     tokens.expect("(")
     name, *parents = (word for word in _list_items(tokens.until(")")) if word != "|")
     for variable in (name, *parents):
@@ -176,12 +179,19 @@ def _read_probability(tokens: _Tokens, states: dict[str, tuple[str, ...]]) -> tu
 
 
 def _reshape_table_statement(numbers: Array, shape: list[int], n_values: int) -> Array:
-    """Reshape the numbers of a `table` statement, in which the variable varies slowest and the last parent fastest."""
+    """Return the numbers of a `table` statement in the shape (*shape, n_values), with the variable on the last axis.
+
+    `shape` holds the numbers of values of the parents. In the statement, the variable varies slowest and the last
+    parent fastest.
+    """
     return np.moveaxis(numbers.reshape(n_values, *shape), 0, -1).copy()
 
 
 def _parse_cell(name: str, words: list[str], value_positions: list[dict[str, int]]) -> tuple[int, ...]:
-    """Return the positions of the parent values of a row, the index of the row in the table of variable `name`."""
+    """Return the position of each parent value in `words`, the label of a row in the table of variable `name`.
+
+    `value_positions` maps the values of each parent to positions. Raises BIFError if a value is unknown.
+    """
     values = _list_items(words)
     if len(values) != len(value_positions):
         raise BIFError(f"a row of {name!r} must name {len(value_positions)} values; it names {len(values)}.")
@@ -196,7 +206,10 @@ def _parse_cell(name: str, words: list[str], value_positions: list[dict[str, int
 def _build_network(
     states: dict[str, tuple[str, ...]], probabilities: dict[str, tuple[list[str], Array]]
 ) -> NetworkData:
-    """Return the network with these values by variable, and parents and tables by variable."""
+    """Return the network with these values by variable, and parents and tables by variable.
+
+    Raises BIFError if there are no variables or one has no table, and ValueError if the network is inconsistent.
+    """
     if not states:
         raise BIFError("the network must have at least one variable.")
     without = [name for name in states if name not in probabilities]
@@ -217,7 +230,10 @@ def _build_network(
 
 
 def format_bif(network: NetworkData, title: str = "unknown") -> str:
-    """Return a network as BIF text; numbers have full precision, so parsing restores the network exactly."""
+    """Return a network as BIF text; numbers have full precision, so parsing restores the tables exactly.
+
+    Raises ValueError if two values of a variable have the same text, or a name cannot be quoted.
+    """
     words = [[_quote_word(str(value)) for value in values] for values in network.states]
     for name, texts in zip(network.names, words, strict=True):
         if len(set(texts)) != len(texts):
@@ -240,7 +256,7 @@ def format_bif(network: NetworkData, title: str = "unknown") -> str:
 
 
 def _quote_word(word: str) -> str:
-    """Return a word as BIF text, quoted unless it is a single plain token."""
+    """Return a word as BIF text, quoted unless it is a plain token; raise ValueError if it has quotation marks."""
     if '"' in word:
         raise ValueError(f"names and values must not contain quotation marks to be written as BIF; got {word!r}.")
     return word if PLAIN.fullmatch(word) and word not in KEYWORDS else f'"{word}"'
@@ -369,7 +385,10 @@ class NetworkFiles:
 
     @classmethod
     def _from_network(cls, network: NetworkData, target: str | None, parameters: Mapping[str, Any]) -> Any:
-        """Return a fitted estimator with this network, whose class is `target`, and with these parameters."""
+        """Return a fitted estimator with this network, whose class is `target`, and with these parameters.
+
+        Raises ValueError if the target or a parameter does not match the network.
+        """
         if target is not None:
             if target not in network.names:
                 raise ValueError(f"target must be one of the variables, {list(network.names)}; got {target!r}.")
@@ -457,7 +476,10 @@ def parse_regressions(name: str, values: Any) -> Array:
 
 
 def _check_hidden(network: NetworkData, hidden: Mapping[str, int], target: str | None) -> list[str]:
-    """Return the names of the hidden variables; raise ValueError unless the network has them with these sizes."""
+    """Return the names in `hidden`, which maps hidden variables to their numbers of values.
+
+    Raises ValueError unless each is a variable of the network other than `target` with the values 0, 1, ...
+    """
     states = dict(zip(network.names, network.states, strict=True))
     for name, count in hidden.items():
         if name == target or list(states.get(name, ())) != list(range(count)):
@@ -470,7 +492,7 @@ def _check_hidden(network: NetworkData, hidden: Mapping[str, int], target: str |
 
 
 def _read_text(path: Path) -> str:
-    """Return the text of a file, which may be compressed with gzip; raise BIFError if it is not UTF-8."""
+    """Return the text of a file, which may be compressed with gzip; raise BIFError if it cannot be decoded."""
     data = path.read_bytes()
     try:
         return (gzip.decompress(data) if data.startswith(GZIP) else data).decode()
@@ -479,7 +501,7 @@ def _read_text(path: Path) -> str:
 
 
 def _split_tables(flat: Array, shapes: list[tuple[int, ...]]) -> list[Array]:
-    """Return the tables of these shapes that `flat` holds one after the other."""
+    """Return the tables of these shapes, stored consecutively in `flat`; raise ValueError if the sizes differ."""
     ends = np.cumsum([float(np.prod(shape, dtype=np.float64)) for shape in shapes])
     if flat.ndim != 1 or ends[-1] != len(flat):
         raise ValueError("the tables do not match the variables")

@@ -84,7 +84,7 @@ def compelled_edges(parents: Parents, fixed: Iterable[tuple[int, int]] = ()) -> 
             if pair[1] not in graph.adjacent[pair[0]]:
                 for parent in pair:
                     graph.orient(parent, child)
-    graph.close()
+    graph.orient_implied()
     return [(parent, child) for parent, child in edges if parent in graph.parents[child]]
 
 
@@ -96,9 +96,9 @@ def find_separators(
     statistic: str,
     significance_level: float,
 ) -> Separators:
-    """Remove the edges of conditionally independent variables, unless they are required, and return the separators.
+    """Remove the edges between conditionally independent variables from `graph`, in place; return the separators.
 
-    A separator is the condition with the highest p-value; `max_size` limits its number of variables.
+    `required` edges stay. A separator is the condition with the highest p-value; it has at most `max_size` variables.
     """
     separators: Separators = {}
     for size in range(max_size + 1):
@@ -121,9 +121,10 @@ def find_separators(
 def _independence_tests(
     adjacent: Sequence[set[int]], required: set[tuple[int, int]], size: int, continuous: frozenset[int]
 ) -> Iterator[Test]:
-    """Yield the tests of all edges that are not required, given each subset of `size` neighbours of one end.
+    """Yield the tests of all edges that are not `required`, given each set of `size` neighbours of either variable.
 
-    Discrete variables have discrete parents, so other discrete variables separate two of them.
+    `adjacent` holds the neighbours of each variable. Two discrete variables are only tested given discrete variables,
+    because a continuous variable cannot be their parent.
     """
     for one, other in combinations(range(len(adjacent)), 2):
         if other in adjacent[one] and not {(one, other), (other, one)} & required:
@@ -234,13 +235,13 @@ class PartlyDirected:
             self.adjacent[node].discard(neighbour)
             self.parents[node].discard(neighbour)
 
-    def allows(self, parent: int, child: int) -> bool:
-        """Return True if the edge already has this direction, or can have it without a directed cycle."""
+    def can_orient(self, parent: int, child: int) -> bool:
+        """Return True if the edge points to `child` already, or can do so without a directed cycle."""
         return parent in self.parents[child] or child not in ancestors([*map(tuple, self.parents)], [parent])
 
     def orient(self, parent: int, child: int) -> bool:
-        """Direct an edge; return False, without a change, if it is reversed or would close a directed cycle."""
-        is_allowed = self.allows(parent, child)
+        """Direct the edge to `child`; return False, without a change, if it is reversed or would close a cycle."""
+        is_allowed = self.can_orient(parent, child)
         if is_allowed:
             self.parents[child].add(parent)
         return is_allowed
@@ -255,9 +256,10 @@ class PartlyDirected:
         ]
 
     def orient_colliders(self, separators: Mapping[tuple[int, int], tuple[float, tuple[int, ...]]]) -> None:
-        """Direct two edges to their common node if the condition that separates their other ends lacks this node.
+        """Direct the edges of each separated pair to a common neighbour that is not in the separator.
 
-        If colliders contradict each other, the pair with the higher p-value of independence has priority.
+        `separators` maps pairs of nodes to the p-value and the condition that separates them. If colliders contradict
+        each other, the pair with the higher p-value has priority.
         """
         colliders = [
             (-p_value, pair, middle)
@@ -265,16 +267,16 @@ class PartlyDirected:
             for middle in self.adjacent[pair[0]] & self.adjacent[pair[1]] - set(condition)
         ]
         for _, pair, middle in sorted(colliders):
-            if all(self.allows(parent, middle) for parent in pair):
+            if all(self.can_orient(parent, middle) for parent in pair):
                 self.parents[middle].update(pair)
 
-    def close(self) -> None:
+    def orient_implied(self) -> None:
         """Direct the edges whose opposite direction would close a cycle or make a new collider (Meek 1995)."""
         while any(self._is_implied(*edge) and self.orient(*edge) for edge in self.undirected()):
             pass
 
     def _is_implied(self, parent: int, child: int) -> bool:
-        """Return True if one of Meek's four rules directs an undirected edge."""
+        """Return True if one of Meek's four rules directs the undirected edge from `parent` to `child`."""
         before, after, around = self.parents[parent], self.parents[child], self.adjacent[parent]
         if child in before or parent in after:
             return False
@@ -286,7 +288,7 @@ class PartlyDirected:
 
     def orient_all(self) -> None:
         """Direct all edges: first the implied edges, then repeatedly the first undirected edge and what it implies."""
-        self.close()
+        self.orient_implied()
         while edges := self.undirected():
             any(self.orient(*edge) for edge in (edges[0], edges[0][::-1]))
-            self.close()
+            self.orient_implied()

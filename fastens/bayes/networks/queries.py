@@ -89,7 +89,10 @@ class NetworkQueries:
         raise NotImplementedError
 
     def _code_rows(self, X: Any, y: Any = None) -> tuple[NDArray[Any], Array | None]:
-        """Return codes, shape (n_variables, n_rows), and the numbers of continuous variables, or None."""
+        """Return the codes of all variables, (n_variables, n_rows), 0 if missing, and numbers of the same shape.
+
+        The numbers are None if no variable is continuous; discrete variables have zeros. `y` holds class labels.
+        """
         raise NotImplementedError
 
     @property
@@ -162,7 +165,7 @@ class NetworkQueries:
         return self._fitted.n_parameters
 
     def _variable_index(self, variable: Any, parameter: str = "variable") -> int:
-        """Return the index of a variable from its name or column label; a ValueError names the `parameter`."""
+        """Return the index of a variable from its name or column label; if unknown, a ValueError names `parameter`."""
         names = self._network.names
         if isinstance(variable, Hashable) and variable in names:
             return names.index(variable)
@@ -174,7 +177,8 @@ class NetworkQueries:
     def _read_evidence(self, evidence: Evidence) -> tuple[NetworkData, dict[int, Any]]:
         """Return the network and the evidence by variable: positions, numbers, or likelihoods of all values.
 
-        The network has an additional variable for each noisy observation of a number.
+        The network has an additional variable for each noisy observation of a number. Raises ValueError if a variable
+        or a value is unknown.
         """
         self._check_fitted()
         (NONE | instance(Mapping, "a dict that maps variables to values")).check("evidence", evidence)
@@ -203,7 +207,11 @@ class NetworkQueries:
         return network, observations | dict(enumerate((mean for mean, _ in noisy.values()), len(self._network.names)))
 
     def _read_likelihoods(self, number: int, variable: Any, evidence: Mapping[Any, Any]) -> Array:
-        """Return the likelihood of each value of variable `number` from virtual evidence, shape (n_values,)."""
+        """Return the likelihood of each value of variable `number` from virtual evidence, shape (n_values,).
+
+        `variable` is its name in error messages. Raises ValueError unless `evidence` maps every value to a likelihood
+        of at least 0, not all of them 0.
+        """
         values = list(self._network.states[number])
         positions = [self._value_position(number, value) for value in evidence]
         if sorted(-1 if position is None else position for position in positions) != list(range(len(values))):
@@ -262,7 +270,7 @@ class NetworkQueries:
         return changed
 
     def _value_position(self, number: int, value: Any) -> int | None:
-        """Return the position of a value, or of its bin, among the values of variable `number`; None if unknown."""
+        """Return the position of a value, or its bin, among the values of variable index `number`; None if unknown."""
         limits = self._limits[number] if number < len(self._limits) else None
         if limits is not None and isinstance(value, Real) and not np.isnan(float(value)):
             return int(np.searchsorted(limits, float(value)))

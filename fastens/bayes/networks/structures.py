@@ -55,7 +55,7 @@ class FamilyScores:
         self._is_complete = all(rows.comm.allgather(bool(rows.codes.all())))
 
     def bound(self, candidate: Candidate) -> float:
-        """Return an upper bound of the score of a family, which is infinite if values are missing."""
+        """Return an upper bound of a family's score: inf if values are missing or the child is continuous."""
         if not self._is_complete or self._is_continuous(candidate):
             return np.inf
         if self._per_parameter is None:
@@ -77,7 +77,10 @@ class FamilyScores:
         return [self._scores[candidate] for candidate in candidates]
 
     def parent_gains(self, additions: Iterable[Addition]) -> list[float]:
-        """Return for each pair (family, parent) by how much the parent raises the score of the family."""
+        """Return for each pair (family, one of its parents) the score of the family minus its score without the parent.
+
+        Both scores use the rows in which the family is known. The gain is -inf if there are no such rows.
+        """
         additions = list(additions)
         if self._is_complete:
             scores = self.family_scores(candidate for candidate, _ in additions)
@@ -120,7 +123,11 @@ class FamilyScores:
         return round(fit - penalty, SCORE_DIGITS) if n_cells_with_rows else np.nan
 
     def _count_batches(self, candidates: list[Candidate]) -> Iterator[tuple[list[Candidate], list[NDArray[Any]]]]:
-        """Yield families and their counts in batches: dense tables, or observed combinations for large tables."""
+        """Yield consecutive batches of families and their counts, which fit in memory.
+
+        Counts are dense tables; a family with a large table is a batch of its own, with counts of observed
+        combinations.
+        """
         sizes = self.sizes.tolist()
         batch: list[Candidate] = []
         waiting = 0
@@ -152,7 +159,7 @@ class FamilyScores:
         return self._sparse_counts(_drop_parent(candidate, parent), parent)
 
     def _sparse_counts(self, candidate: Candidate, *also_known: int) -> Array:
-        """Return counts by observed combination of parent values and by value of the child, a matrix.
+        """Return counts by observed combination of parent values and child value, (n_combinations, n_values).
 
         Only rows in which the family and the variables `also_known` are known are counted.
         """
@@ -193,7 +200,7 @@ class FamilyScores:
 
 
 def number_combinations(codes: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the distinct columns of `codes`, shape (n_variables, n_rows), and return the number of each, (n_rows,)."""
+    """Number the distinct columns of `codes`, (n_variables, n_rows), from 0; return the number of each, (n_rows,)."""
     numbers = np.zeros(codes.shape[1], dtype=np.int64)
     for column, size in zip(codes, sizes.tolist(), strict=True):
         # Renumber after each column, because the product of all sizes may overflow.
@@ -309,7 +316,7 @@ def _check_hashable(variable: Any) -> Any:
 
 
 def _variable_index(variable: Any, numbers: Mapping[Any, int]) -> int:
-    """Return the index of a variable that is specified by name or index; raise ValueError if there is none."""
+    """Return the index of a variable from its name, a key of `numbers`, or index; raise ValueError if unknown."""
     if variable in numbers:
         return numbers[variable]
     if isinstance(variable, int) and not isinstance(variable, bool) and 0 <= variable < len(numbers):
@@ -358,9 +365,10 @@ def hill_climb(
 ) -> Parents:
     """Run hill-climbing from the required edges with the best change of one edge; return each variable's parents.
 
-    `tabu` is the number of consecutive changes that may fail to improve on the best structure. No structure is visited
-    twice (Glover 1986). See Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of
-    knowledge and statistical data", section 7.2.
+    `tabu` is the number of consecutive changes that may fail to improve on the best structure; with 0, only
+    improvements are made. There are at most `max_moves` changes. No structure is visited twice (Glover 1986). See
+    Heckerman, Geiger & Chickering (1995), "Learning Bayesian networks: the combination of knowledge and statistical
+    data", section 7.2.
     """
     climb = _Climb(scores, n_variables, rules)
     best, best_score, since = climb.parents, climb.score, 0
@@ -369,7 +377,7 @@ def hill_climb(
         move = climb.best_move(visited, -np.inf if tabu else climb.min_gain)
         if move is None:
             break
-        climb.make(move)
+        climb.apply_move(move)
         visited.add(climb.parents)
         if climb.score > best_score + climb.min_gain:
             best, best_score, since = climb.parents, climb.score, 0
@@ -418,7 +426,10 @@ class _Climb:
         return MIN_GAIN * max(1.0, abs(self.score))
 
     def _compute_gains(self, children: range | list[int]) -> None:
-        """Update `_gains` with the gains of all possible changes of the parents of `children`."""
+        """Set `_gains[:, children]`: the gain of adding each edge to a child or, if it exists, of removing it.
+
+        The gain is -inf for changes that the rules exclude, and for additions that cannot improve the score.
+        """
         tried: list[tuple[int, int, Addition]] = []
         for child in children:
             self._gains[:, child] = -np.inf
@@ -438,7 +449,11 @@ class _Climb:
         return tuple(sorted(set(self.parents[child]) ^ {other}))
 
     def _can_improve(self, candidate: Candidate, is_removal: bool) -> bool:
-        """Return False if a family has too many parents, or a bound shows that its score is below the current score."""
+        """Return True for a removal; for an addition, return False if it certainly does not help.
+
+        The new family `candidate` does not help if it has too many parents, or a bound of its score is not above the
+        child's current score.
+        """
         child, parents = candidate
         if is_removal:
             return True
@@ -482,7 +497,7 @@ class _Climb:
                     yield Move(turned, "turn", parent, child)
 
     def _closes_cycle(self, move: Move, below: list[int]) -> bool:
-        """Return True if the structure has a cycle after the move; `below` holds bit masks of descendants."""
+        """Return True if the move closes a cycle; `below[i]` is the bit mask of i and all of its descendants."""
         if move.kind == "add":
             return bool(below[move.child] >> move.parent & 1)
         if move.kind == "remove":
@@ -499,7 +514,7 @@ class _Climb:
             parents[move.parent] = self._toggled_parents(move.child, move.parent)
         return tuple(parents)
 
-    def make(self, move: Move) -> None:
+    def apply_move(self, move: Move) -> None:
         """Apply a move to the structure and update the scores and the gains."""
         self._current[move.child] += self._gains[move.parent, move.child]
         if move.kind == "turn":
@@ -516,7 +531,7 @@ WITH_CLASS = ("tan", "kdb")
 def learn_structure(model: Any, data: CodedRows, rules: EdgeRules) -> Parents:
     """Return the parents of each variable, learned from `data` by the algorithm that `model.structure` names.
 
-    For "tan" and "kdb", the last variable is the class.
+    For "tan" and "kdb", the last variable is the class. Only "hill-climb" uses `rules`; "pc" is not handled here.
     """
     if model.structure == "hill-climb":
         scores = FamilyScores(data, model.criterion, model.ess)
@@ -579,7 +594,7 @@ def _class_conditional_information(data: CodedRows) -> tuple[Array, Array]:
 
 
 def _pair_counts(data: CodedRows, y: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
-    """Count the values of all pairs of variables by class, without missing values."""
+    """Return counts by class and pair of cells, (n_classes, n_cells, n_cells), where a cell is a variable's value."""
     n_codes = data.sizes + 1
     return without_missing(pair_counts(_with_labels(data, y), n_codes, n_classes), n_codes)
 

@@ -43,7 +43,11 @@ class Optimum:
 
 
 def table_moments(network: NetworkData, node: int, rows: CodedRows) -> Array:
-    """Return the second moments of a continuous variable and its parents, for each cell of its table."""
+    """Return the second moments of z = (1, continuous parents, node) for each cell of the node's table.
+
+    The shape is (numbers of values of the discrete parents..., 1, d, d) if z has d entries. Moments are sums over known
+    rows.
+    """
     moments = family_moments(rows, node, network.parents[node])
     return moments.reshape(*network.tables[node].shape, *moments.shape[1:])
 
@@ -90,7 +94,7 @@ class _Objective:
             raise ArithmeticError(f"a step of EM must not lower the likelihood; it fell from {before!r} to {after!r}.")
 
     def maximise(self, network: NetworkData, counts: Sequence[Array]) -> NetworkData:
-        """Return the network whose tables and regressions maximise the objective with expected counts."""
+        """Return the network that maximises the objective, given the expected counts of each family."""
         tables = list(network.tables)
         for node, mass in enumerate(self.with_pseudo(counts)):
             if node not in network.continuous:
@@ -99,12 +103,12 @@ class _Objective:
         return replace(network, tables=tuple(tables), regressions=regressions)
 
     def with_pseudo(self, counts: Sequence[Array]) -> list[Array]:
-        """Return the sums of counts and pseudo-counts."""
+        """Return the counts of each family plus its pseudo-count, which is 0 for continuous variables."""
         return [cells + pseudo for cells, pseudo in zip(counts, self._pseudo, strict=True)]
 
 
 def run_em(network: NetworkData, rows: CodedRows, pseudo: Sequence[float], *, max_iter: int, tol: float) -> Optimum:
-    """Run expectation-maximisation from the tables of `network`.
+    """Run at most `max_iter` steps of expectation-maximisation from the tables of `network`; return the optimum.
 
     `pseudo` holds the pseudo-count of the cells of each table. Every step must increase the objective, which is
     checked. EM stops when a step improves the objective by less than `tol` per row.
@@ -135,7 +139,9 @@ def run_gradient_ascent(
     tol: float,
     learning_rate: float | None = None,
 ) -> Optimum:
-    """Run gradient ascent on the objective of EM, in the logs of unnormalised probabilities.
+    """Run at most `max_iter` steps of gradient ascent on the objective of EM, in logs of unnormalised probabilities.
+
+    See `run_em` for `network`, `rows` and `pseudo`; the start is the tables of `network`.
 
     The derivative with respect to the log of cell k of a distribution is N_k - N theta_k, with expected counts N_k
     (Binder, Koller, Russell & Kanazawa 1997, eq. 9, by the chain rule). It is divided by N, the expected number of rows
@@ -179,7 +185,9 @@ def run_theta_ascent(
     tol: float,
     learning_rate: float | None = None,
 ) -> Optimum:
-    """Run gradient ascent on the objective of EM, in the probabilities themselves.
+    """Run at most `max_iter` steps of gradient ascent on the objective of EM, in the probabilities themselves.
+
+    See `run_em` for `network`, `rows` and `pseudo`; the start is the tables of `network`.
 
     The derivative with respect to the probability of cell k of a distribution is N_k / theta_k, with expected counts
     N_k. It is divided by the expected number of rows of the distribution, and its mean over the cells is subtracted so
@@ -282,7 +290,7 @@ def initial_tables(
 
 
 def _check_start_table(name: str, start: Any, shape: tuple[int, ...]) -> Array:
-    """Return the initial table of a variable as an array; raise ValueError unless it holds positive probabilities."""
+    """Return an initial table as an array; raise ValueError unless it has this shape and positive probabilities."""
     table = floats_in(f"start[{name!r}]", start)
     try:
         check_table(name, table, shape)
@@ -294,9 +302,9 @@ def _check_start_table(name: str, start: Any, shape: tuple[int, ...]) -> Array:
 
 
 def initial_regressions(network: NetworkData, hidden: set[int], rng: np.random.Generator) -> dict[int, Array]:
-    """Return initial regressions: children of hidden variables have random means, because EM keeps equal cells equal.
+    """Return the initial regressions by variable, for standardised variables: random means if a parent is hidden.
 
-    The variables are standardised.
+    Other regressions are unchanged. Random means are needed because EM keeps equal cells equal.
     """
     regressions = dict(network.regressions)
     for node, regression in regressions.items():
@@ -319,7 +327,11 @@ class TableEstimation(ParameterPosteriorMixin):
     _counts: list[Array] | None
 
     def _estimate_tables(self: Any, network: NetworkData, data: CodedRows) -> None:
-        """Estimate the tables and regressions of `network` from the rows; set `_network`, `_counts` and `history_`."""
+        """Estimate the tables and regressions of `network` from the rows; set `_network`, `_counts` and `history_`.
+
+        Missing values are handled by the iterative optimiser that `missing` names. Raises ValueError if a table is too
+        large.
+        """
         self.__dict__.pop("theta_path_", None)
         data, scale, log_density = standardised(data) if data.continuous else (data, None, 0.0)
         sizes = data.sizes.tolist()
@@ -332,7 +344,7 @@ class TableEstimation(ParameterPosteriorMixin):
         layout = FamilyLayout(network.families, data.sizes)
         is_complete = complete_columns(data.codes, data.sizes)
         cells = layout.count(data, is_complete).astype(np.float64)
-        groups = self._groups(layout.shapes)
+        groups = self._dirichlet_groups(layout.shapes)
         tables = groups.estimate(cells[None], "bayes")[0]
         network, counts = network.with_tables(layout.split(tables)), layout.split(cells)
         pseudo = groups.pseudo[layout.offsets[:-1]].tolist()
@@ -363,7 +375,7 @@ class TableEstimation(ParameterPosteriorMixin):
             regressions = {node: scale.regression(self._network, node) for node in sorted(data.continuous)}
             self._network = replace(self._network, regressions=regressions)
 
-    def _groups(self: Any, shapes: list[tuple[int, ...]]) -> Groups:
+    def _dirichlet_groups(self: Any, shapes: list[tuple[int, ...]]) -> Groups:
         """Return the Dirichlet priors of the distributions in tables of these shapes, concatenated."""
         n_values = np.array([shape[-1] for shape in shapes], dtype=np.int64)
         n_rows = np.array([math.prod(shape[:-1]) for shape in shapes], dtype=np.int64)
@@ -371,14 +383,17 @@ class TableEstimation(ParameterPosteriorMixin):
         pseudo = Smoothing(fitted.smoothing, fitted.alpha, fitted.m, fitted.ess).of_groups(n_values, n_rows)
         return Groups(np.repeat(n_values, n_rows), np.repeat(pseudo, n_rows * n_values))
 
-    def _estimate(self: Any, mode: str, rng: np.random.Generator | None) -> list[Array]:
-        """Return all tables from their counts, as the estimate of a mode or as a draw from the posterior."""
+    def _tables_from_counts(self: Any, mode: str, rng: np.random.Generator | None) -> list[Array]:
+        """Return all tables, estimated from the counts by `mode`, or drawn from the posterior if `rng` is passed."""
         layout = FamilyLayout(self._network.families, self._network.sizes)
-        groups, cells = self._groups(layout.shapes), flatten_tables(self._counts or ())[None]
+        groups, cells = self._dirichlet_groups(layout.shapes), flatten_tables(self._counts or ())[None]
         return layout.split((groups.estimate(cells, mode) if rng is None else groups.draw(cells, rng))[0])
 
     def _maximise_likelihood(self: Any, network: NetworkData, data: CodedRows, pseudo: list[float]) -> None:
-        """Run the optimiser that `missing` names, from the tables of `network`, and set the fitted attributes."""
+        """Run the optimiser that `missing` names, from the tables of `network`, and set the fitted attributes.
+
+        `pseudo` holds the pseudo-count of the cells of each table. Warns if the optimiser does not converge.
+        """
         options = {} if self.learning_rate is None else {"learning_rate": self.learning_rate}
         run = OPTIMISERS[self.missing]
         optimum = run(network, data, pseudo, max_iter=self.max_iter, tol=self.tol, **options)
@@ -395,7 +410,10 @@ class TableEstimation(ParameterPosteriorMixin):
     # The posterior of the tables --------------------------------------------------
 
     def _with_estimate(self: Any, mode: str, rng: np.random.Generator | None = None) -> Any:
-        """Return a copy whose tables are the estimate of a `mode` or, with `rng`, a draw from the posterior."""
+        """Return a copy whose tables are estimated by `mode` or, if `rng` is passed, drawn from the posterior.
+
+        Raises AttributeError if the network was not learned from counts.
+        """
         self._check_fitted()
         if self._counts is None:
             raise AttributeError(
@@ -403,7 +421,7 @@ class TableEstimation(ParameterPosteriorMixin):
                 "was not learned from counts."
             )
         model = copy.copy(self)
-        model._network = self._network.with_tables(self._estimate(mode, rng))
+        model._network = self._network.with_tables(self._tables_from_counts(mode, rng))
         return model
 
     @property
@@ -411,7 +429,7 @@ class TableEstimation(ParameterPosteriorMixin):
         """Log probability of the data given the structure, with the tables integrated out under their prior."""
         self._check_fitted()
         counts = self._counts or ()
-        groups = self._groups([cells.shape for cells in counts])
+        groups = self._dirichlet_groups([cells.shape for cells in counts])
         if not counts or len(self.history_) > 1 or (groups.pseudo == 0).any():
             raise AttributeError(
                 "log_evidence_ is only available if the network was fitted with smoothing to rows without missing "

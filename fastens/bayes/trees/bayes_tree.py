@@ -36,8 +36,8 @@ from fastens.posterior.averaging import (
     class_statistics,
     count_candidate_splits,
     count_splittable_features,
+    node_statistics,
     nodes_of,
-    of_all_nodes,
     thresholds_of_features,
 )
 from fastens.posterior.leaf_priors import ClassPrior, LeafPrior, NumberPrior, RatePrior, location_and_variance
@@ -462,7 +462,9 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
     def _stored_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
         """Return the class weights of all nodes from the tree, or None if its weights are not exact."""
         is_known = float(tree.weight[0]) < MAX_COUNTED and are_copies(weight)
-        return of_all_nodes(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
+        return (
+            node_statistics(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
+        )
 
     @keeps_model
     def partial_fit(
