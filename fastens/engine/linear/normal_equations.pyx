@@ -257,7 +257,10 @@ cdef void standardise_equations(Leaf* leaf, float64_t l2) noexcept nogil:
 
 
 cdef void solve_ridge(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, float64_t min_pivot) noexcept nogil:
-    """Solve a x = b for k unknowns by Cholesky and overwrite b by x; x is 0 if its pivot is at most `min_pivot`."""
+    """Solve a x = b for k unknowns by Cholesky and overwrite b by x; x is 0 if its pivot is at most `min_pivot`.
+
+    The rows of the lower triangle of `a`, which is overwritten, are `width` elements apart.
+    """
     cdef Py_ssize_t j, i, m
     for j in range(k):
         for i in range(j + 1):

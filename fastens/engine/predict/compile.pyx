@@ -167,7 +167,10 @@ cdef void compile_walks(
 
 
 cdef void set_step_counts(Walk* walk, const Arrays* a, int64_t root, int64_t n_nodes, int32_t* depth) noexcept nogil:
-    """Set the number of steps that a walk makes at once, from the mean depth of the tree's leaves."""
+    """Set the numbers of steps of a walk between two checks for rows at leaves, from the mean depth of the leaves.
+
+    `depth` is a workspace with one element per node.
+    """
     cdef int64_t i, sum_of_depths = 0
     cdef int32_t left, mean
     depth[0] = 0

@@ -289,7 +289,7 @@ cdef void clear_non_finite_bits(const Leaf* leaf, const LinePart* part) noexcept
 
 
 cdef void add_row_terms(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts) noexcept nogil:
-    """Add the contributions of a leaf's linear terms for one row against the background rows of a pattern."""
+    """Add the contributions of a leaf's `n_parts` linear terms for one row against the background rows of a pattern."""
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
@@ -330,7 +330,7 @@ cdef void add_row_terms(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern
 cdef void add_term_values(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    """Add the values of a leaf's linear terms to its features, for one row against the rows of a pattern.
+    """Add the values of a leaf's `n_parts` linear terms to its features, for one row against the rows of a pattern.
 
     `both` is the worth of the game between the features whose tests only the row passes and those that only the pattern
     passes. `mixed` is the additional worth if the feature of a term, whose tests both pass, comes from the row.
@@ -361,7 +361,7 @@ cdef void add_term_values(
 cdef void add_term_interactions(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    """Add the halved interaction values of a leaf's linear terms, for one row against the rows of a pattern.
+    """Add the halved interactions of a leaf's `n_parts` linear terms, for one row against the rows of a pattern.
 
     `both` and `mixed` are the worths that `add_term_values` describes.
     """

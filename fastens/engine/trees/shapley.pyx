@@ -169,8 +169,8 @@ cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
 cdef bint find_deviations(Leaf* leaf) noexcept nogil:
     """Write the deviations of the linear term `leaf.term` from its value at the leaf's mean to `factors`, by row.
 
-    A deviation is 0 if a value that one of the leaf's terms needs is missing. Returns False if the
-    term's column is not on the leaf's path.
+    A deviation is 0 if a value that one of the leaf's terms needs is missing. Returns False if the term's column is not
+    on the leaf's path.
     """
     cdef const Lines* lines = &leaf.walk.rows.trees.lines
     cdef Stack* stack = leaf.walk.stack
