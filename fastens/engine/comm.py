@@ -129,7 +129,7 @@ def widest_ranges(comm: Comm, low: NDArray[np.float64], high: NDArray[np.float64
 
 
 def is_any(comm: Comm, answer: bool) -> bool:
-    """Return True if `answer` is True on any rank."""
+    """Return True on all ranks if `answer` is True on any rank."""
     if comm.size == 1:
         return answer
     votes = np.array([answer], dtype=np.int64)
@@ -144,9 +144,10 @@ def first_row(comm: Comm, n_rows: int) -> tuple[int, int]:
 
 
 def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Return this rank's share of row selections of rank 0, as sorted local indices.
+    """Return this rank's share of selections of rows that rank 0 makes, as sorted local indices.
 
-    Rank 0 passes indices in the whole table, one array per selection; `n_rows` is the number of this rank's rows.
+    On rank 0, `numbers` holds row indices in the whole table, one array per selection; other ranks' values are ignored.
+    `n_rows` is the number of this rank's rows.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def own_rows(comm: Comm, n_rows: int, *numbers: NDArray[np.intp]) -> list[NDArra
 
 
 def gathered(comm: Comm, arrays: Iterable[Any], axis: int = 0) -> list[Any]:
-    """Return the arrays of all ranks, concatenated in rank order; None stays None and must be None on every rank."""
+    """Return each array joined over all ranks, in rank order along `axis`; None stays None, as on every rank."""
     if comm.size == 1:
         return list(arrays)
     parts = zip(*comm.allgather(list(arrays)), strict=True)
@@ -186,7 +187,10 @@ def of_whole(comm: Comm, function: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def chain_sum(comm: Comm, sums: NDArray[np.float64], add: Callable[[NDArray[np.float64]], None]) -> NDArray[np.float64]:
-    """Let the ranks add their rows to `sums` one after another, so that floats are added in table order.
+    """Let the ranks add their rows to `sums` one after another, in table order, and return the totals on all ranks.
+
+    `add` adds this rank's rows to the array that it is called with, in place. Each rank starts from the sums of the
+    previous ranks, so the rounding of floats does not depend on the number of ranks.
 
     Examples
     --------
@@ -224,7 +228,8 @@ def chain_reduce(comm: Comm, state: T, change: Callable[[T], T]) -> T:
 def counted(comm: Comm, sums: NDArray[Any], add: Callable[[Any], None]) -> Any:
     """Let each rank add its rows to `sums`, initially 0, and return the totals over all ranks.
 
-    Integers are summed over ranks at the end. Floats are added rank after rank, in table order.
+    `add` adds this rank's rows to the array that it is called with, in place. Integers are summed over ranks at the
+    end. Floats are added rank after rank, in table order.
 
     Examples
     --------
@@ -290,7 +295,7 @@ class CommPool:
         self._results: dict[int, Any] = {}
 
     def run(self, function: Callable[[Comm, Any], _Result], arguments: Sequence[Any]) -> list[_Result]:
-        """Return the results of the function for each argument; each call gets a communicator and its argument."""
+        """Call function(comm, argument) for each argument concurrently; return results or raise the first error."""
         self._n_running = len(arguments)
         with ThreadPool(max(len(arguments), 1), is_concurrent=True) as threads:
             try:
@@ -306,7 +311,7 @@ class CommPool:
         return [self._results[index] for index in range(len(arguments))]
 
     def _run_task(self, function: Callable[[Comm, Any], Any], index: int, argument: Any) -> None:
-        """Run the function for one argument, store its result or error, and reduce if all others wait."""
+        """Call the function for argument number `index` and store its result or error; reduce if all others wait."""
         with self._may_work:
             try:
                 self._results[index] = function(_Member(self, index), argument)
@@ -347,7 +352,7 @@ class CommPool:
             raise self._error
 
     def _reduce_if_all_wait(self) -> None:
-        """Reduce the arrays of all waiting functions, in place, if no function that still runs does anything else."""
+        """Reduce the arrays of all waiting functions, in place, if every function that still runs waits for this."""
         if self._error is not None or not self._waiting or len(self._waiting) < self._n_running:
             return
         try:

@@ -33,7 +33,7 @@ def check_shape(X: Any, comm: Comm = LOCAL) -> None:
 
 
 def check_count(name: str, what: str, n: int, max_count: int = MAX_INT32, *, advice: str) -> None:
-    """Raise ValueError with the text `advice` if `name` has more items of the kind `what` than `max_count`."""
+    """Raise ValueError, ending with `advice`, if n, the number of `what` (as "rows") of `name`, exceeds `max_count`."""
     if n > max_count:
         raise ValueError(f"{name} must have at most {max_count:,} {what}; got {n:,}. {advice}")
 

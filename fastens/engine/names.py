@@ -91,11 +91,11 @@ def plain_names(labels: Iterable[Any]) -> list[Any]:
         return label_list
     names = list(map(plain_name, label_list))
     if len(set(names)) < len(names):
-        raise same_names(next(name for name, count in Counter(names).items() if count > 1))
+        raise repeated_name_error(next(name for name, count in Counter(names).items() if count > 1))
     return names
 
 
-def same_names(name: Any) -> ValueError:
+def repeated_name_error(name: Any) -> ValueError:
     """Return the ValueError to raise if several columns have this name."""
     return ValueError(f"X must have unique column names; got {name!r} more than once.")
 
@@ -134,7 +134,7 @@ def to_state(names: Sequence[Any] | None) -> list[Any] | None:
 
 
 def _name_to_state(name: Any) -> Any:
-    """Return a column name as a JSON-serializable value."""
+    """Return a column name as a JSON-serializable value, from which `_name_from_state` restores it."""
     if isinstance(name, tuple):
         return {"tuple": [_name_to_state(part) for part in name]}
     return {"kind": name.kind, "text": name.text} if isinstance(name, OtherName) else name

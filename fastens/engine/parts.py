@@ -70,7 +70,7 @@ class RowSource:
         )
 
     def _like(self, source: Any) -> None:
-        """Copy the storage, the memory limits and the kind of parts from the source that this one is derived from."""
+        """Copy the allocator, memory limits, kind of parts and bytes per value from `source`, if it has them."""
         for name in ("allocator", "limits", "kind", "value_bytes"):
             setattr(self, name, getattr(source, name, getattr(self, name)))
 
@@ -79,11 +79,14 @@ class RowSource:
         raise NotImplementedError
 
     def has_codes_of(self, binning: Any) -> bool:
-        """Return True if the table contains the bin codes of this binning, so that its rows need not be binned."""
+        """Return True if the table stores bin codes of `binning`, so that its rows need not be binned.
+
+        Raises ValueError if the table stores codes of another binning and no values.
+        """
         return False
 
     def learned(self, max_bins: int | NDArray[Any]) -> Any:
-        """Return the binning of the table's bin codes, or None without codes; raise ValueError for another max_bins."""
+        """Return the binning of stored bin codes, or None for values; raise ValueError if it has other `max_bins`."""
         return None
 
     def hashes(self) -> Any:
@@ -91,14 +94,17 @@ class RowSource:
         return None
 
     def _check_values(self, what: str) -> None:
-        """Raise ValueError naming the reader `what` if the rows are bin codes instead of values."""
+        """Raise ValueError if the rows are bin codes; `what`, in the message, describes the models that need values."""
 
     def values(self) -> NDArray[np.floating]:
         """Return all rows as one array."""
         return _joined_parts(self)
 
     def release(self, n_passes: int) -> None:
-        """Free rows while the last of `n_passes` passes reads them, if no one else holds their memory."""
+        """Announce that the rows will be read `n_passes` more times; the last pass frees rows after reading them.
+
+        Only rows whose memory nothing else refers to are freed.
+        """
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -132,7 +138,7 @@ class SelectedRows(RowSource):
         return part[rows]
 
     def release(self, n_passes: int) -> None:
-        """Free all rows of the source, selected or not, while the last of `n_passes` passes reads them."""
+        """Announce `n_passes` more passes; the last one frees all rows of the source, selected or not."""
         self._source.release(n_passes)
 
 
@@ -148,14 +154,14 @@ class MappedRows(RowSource):
         self._like(source)
 
     def parts(self) -> Iterator[NDArray[np.floating]]:
-        """Yield the transformed parts; row sources and sparse matrices that the function returns are read in parts."""
+        """Yield the function's result for each part; results that are row sources or sparse are yielded in parts."""
         for start, part in parts_of(self._source):
             transformed = self._function(start, part)
             is_read = isinstance(transformed, RowSource) or scipy.sparse.issparse(transformed)
             yield from (block for _, block in parts_of(transformed)) if is_read else (transformed,)
 
     def release(self, n_passes: int) -> None:
-        """Free rows of the source while the last of `n_passes` passes reads them."""
+        """Announce `n_passes` more passes; the last one frees rows of the source after reading them."""
         release(self._source, n_passes)
 
 
@@ -238,12 +244,12 @@ class ConvertedRows(RowSource):
         return selected
 
     def _source_rows(self, rows: Any) -> Any:
-        """Return the indices that `read` needs for row indices, or a slice of rows, of this source."""
+        """Return row indices, or a slice, of this source as indices into the underlying table, for `read`."""
         return rows if self._rows is None else self._rows[rows]
 
 
 def in_blocks(rows: ConvertedRows) -> Any:
-    """Return a small table as one float array; larger tables are returned as they are, to be converted in blocks."""
+    """Return a table of up to CONVERTED_BLOCK values as one float array; larger tables are returned unchanged."""
     return rows if rows.shape[0] * rows.shape[1] > CONVERTED_BLOCK else in_memory(rows)
 
 
@@ -269,7 +275,7 @@ def origin(X: Any) -> Any:
 
 
 def release(X: Any, n_passes: int = 1) -> None:
-    """Free the rows that only the row source holds, as the last of `n_passes` passes reads them."""
+    """Announce that X will be read `n_passes` more times; in the last one, a row source frees rows as they are read."""
     if isinstance(X, RowSource):
         X.release(n_passes)
 
@@ -310,12 +316,12 @@ def with_codes_of(X: Any, binning: Any) -> Any:
 
 
 def stored_binning(X: Any, max_bins: int | NDArray[Any]) -> Any:
-    """Return the binning that a table of bin codes brings along, or None; raise ValueError if it has other max_bins."""
+    """Return the binning of X if it stores bin codes, otherwise None; raise ValueError if it has other `max_bins`."""
     return X.learned(max_bins) if isinstance(X, RowSource) else None
 
 
 def with_limits(rows: Any, X: Any) -> Any:
-    """Return `rows` after giving them the memory limits of the table X, if it has limits."""
+    """Set the memory limits of `rows` to the limits of the table X, if it has any, and return `rows`."""
     if (limits := getattr(X, "limits", None)) is not None:
         rows.limits = limits
     return rows
@@ -387,12 +393,12 @@ def with_column(X: Any, index: int, values: NDArray[np.floating]) -> RowSource:
 
 
 def as_array(X: Any) -> NDArray[np.floating]:
-    """Return all rows of a row source as one dense float array, which linear leaves need for random access."""
+    """Return all rows of a row source, array or sparse matrix as one dense float array, for random access."""
     return X.values() if isinstance(X, RowSource) else X if isinstance(X, np.ndarray) else _joined_parts(X)
 
 
 def _joined_parts(X: Any) -> NDArray[np.floating]:
-    """Return all rows of a row source as one dense float array."""
+    """Return the concatenated dense parts of a row source or sparse matrix, shape (n_rows, n_columns)."""
     return np.concatenate([part for _, part in parts_of(X)] or [np.empty(X.shape)])
 
 

@@ -23,7 +23,7 @@ cdef class Exchange:
 
 
 cdef bint sum_over(Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n) noexcept nogil:
-    """Sum n_arrays arrays of n numbers each over the workers in place, unless n is 0; return False on failure."""
+    """Sum each of n_arrays arrays of n numbers over the workers in place, unless n is 0; return False on failure."""
     return ranks == NULL or n == 0 or _reduce(ranks, arrays, n_arrays, n, 1, SUM)
 
 
@@ -47,7 +47,10 @@ cdef bint max_over(Ranks* ranks, int64_t* numbers, Py_ssize_t n) noexcept nogil:
 cdef bint _reduce(
     Ranks* ranks, int64_t** arrays, int32_t n_arrays, Py_ssize_t n, int32_t width, Reduction reduction
 ) noexcept with gil:
-    """Run a reduction of arrays of shape (n, width) with the Python communicator; return False on failure."""
+    """Run a `reduction` code of arrays of shape (n, width), in place, with the Python communicator; False on failure.
+
+    The exception is stored in `ranks.exchange`, and later reductions fail at once.
+    """
     cdef Exchange exchange = <Exchange>ranks.exchange
     cdef int64_t[::1] view
     cdef int32_t i

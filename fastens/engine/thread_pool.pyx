@@ -87,7 +87,7 @@ cdef int64_t work_with_helpers = 0
 # The helper ------------------------------------------------
 
 cdef void _run_helper(void* slot_pointer) noexcept nogil:
-    """Run parts that leads offer in this helper's slot, forever; the function of a helper's thread."""
+    """Run the parts that calling threads (leads) offer to this helper thread in its slot, forever."""
     cdef WorkerSlot* slot = <WorkerSlot*>slot_pointer
     while True:
         if change_word(&slot.state, OFFERED, TAKEN):
@@ -98,7 +98,7 @@ cdef void _run_helper(void* slot_pointer) noexcept nogil:
 
 
 cdef bint _take_part(WorkerSlot* slot) noexcept nogil:
-    """Run the offered part; return False if the helper shares a core with its lead, which makes it useless."""
+    """Run the offered part; return False if the helper shares a core with its calling thread, so it must sleep."""
     cdef bint is_apart = slot.core < 0 or slot.core != core_at_hand()
     slot.work(slot.job, slot.part, slot.n_parts)
     if swap_word(&slot.state, DONE) == AWAITED:
@@ -111,7 +111,7 @@ cdef bint _take_part(WorkerSlot* slot) noexcept nogil:
 
 
 cdef void _sleep(WorkerSlot* slot) noexcept nogil:
-    """Sleep until a lead wakes this helper, unless an offer arrived before leads could see that it sleeps."""
+    """Sleep until a calling thread wakes this helper, unless it made an offer before it saw the helper asleep."""
     swap_word(&slot.is_asleep, True)
     if load_word(&slot.state) != OFFERED or not change_word(&slot.is_asleep, True, False):
         PyThread_acquire_lock(slot.call, 1)
@@ -120,7 +120,7 @@ cdef void _sleep(WorkerSlot* slot) noexcept nogil:
 # The lead ------------------------------------------------
 
 cdef void parallel_for(Part work, void* job, int32_t n_parts) noexcept nogil:
-    """Run `work` for all parts of a job; the lead runs the first one, unstarted ones, and those past MAX_THREADS."""
+    """Run `work` for all parts of a job; the calling thread runs the first one, and all that helpers do not run."""
     cdef int32_t first = 0
     while first < n_parts - 1 and nanoseconds() < load_time(&alone_until):
         work(job, first, n_parts)
@@ -132,7 +132,7 @@ cdef void parallel_for(Part work, void* job, int32_t n_parts) noexcept nogil:
 
 
 cdef void _run_with_helpers(Part work, void* job, int32_t first, int32_t n_parts) noexcept nogil:
-    """Run the parts from `first` on: `first` in this thread, others in helpers or, if these are late, here."""
+    """Run the parts `first` to n_parts - 1: `first` in this thread, others in helpers or, if these are late, here."""
     cdef WorkerSlot* helpers[MAX_THREADS]
     cdef int32_t t, n_helpers = min(n_parts, <int32_t>MAX_THREADS)
     cdef int64_t end, begin = nanoseconds()
@@ -164,7 +164,7 @@ cdef void _run_with_helpers(Part work, void* job, int32_t first, int32_t n_parts
 
 
 cdef WorkerSlot* _claim(int32_t t) noexcept nogil:
-    """Return the slot of a free helper, preferably the t-th, whose cache holds the t-th part; NULL if there is none."""
+    """Return the slot of a free helper thread, preferably slot t, whose cache holds part t; NULL if there is none."""
     cdef WorkerSlot* slot
     cdef int32_t i
     for i in range(t, MAX_THREADS):
@@ -207,7 +207,7 @@ cdef inline void _await_done(WorkerSlot* slot) noexcept nogil:
 
 
 cdef inline void _update_backoff(int64_t worked, int64_t waited) noexcept nogil:
-    """Stop using helpers for a while if waits, compared with work, show that they are preempted repeatedly."""
+    """Stop using helpers for a while if the ns worked and waited show that helpers are preempted repeatedly."""
     cdef int64_t rest = load_time(&work_with_helpers) + worked
     if waited > SPIN_NS and 2 * waited > worked:
         rest -= WORK_PER_WAIT * waited
@@ -217,7 +217,7 @@ cdef inline void _update_backoff(int64_t worked, int64_t waited) noexcept nogil:
 
 
 cdef void _work_alone(int64_t min_time) noexcept nogil:
-    """Stop using helpers for at least `min_time` ns, twice as long as the last time."""
+    """Stop using helpers for `min_time` ns or twice as long as the last time, whichever is longer, within limits."""
     cdef int64_t time = min(max(2 * load_time(&alone_for), max(min_time, <int64_t>MIN_SOLO_NS)), <int64_t>MAX_SOLO_NS)
     store_time(&alone_for, time)
     store_time(&alone_until, nanoseconds() + time)
@@ -257,7 +257,7 @@ cdef void dynamic_parallel_for(Piece work, void* job, Py_ssize_t n_pieces, int32
 
 
 cdef void _process_pieces(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Run pieces of this thread's share, then pieces of other threads' shares that have not been started."""
+    """Run the pieces of thread `part`, then pieces of the other n_parts - 1 threads that have not been started."""
     cdef Pieces* pieces = <Pieces*>job
     cdef int32_t k, owner
     cdef Py_ssize_t piece, end
@@ -277,7 +277,7 @@ cdef struct Run:
 
 
 cdef int parallel_for_until_interrupted(Piece work, void* job, Py_ssize_t n_pieces, int32_t n_threads) except -1 nogil:
-    """Run pieces as in `dynamic_parallel_for`, for many rows; after Ctrl-C, raise with some of the pieces done."""
+    """Run pieces as in `dynamic_parallel_for`; after Ctrl-C, raise KeyboardInterrupt with some pieces not run."""
     cdef Run run = Run(work, job, 0)
     cdef Py_ssize_t min_pieces = max(n_threads, 1)
     cdef Py_ssize_t n = min_pieces

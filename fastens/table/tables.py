@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fastens.engine.comm import LOCAL, Comm
 from fastens.engine.grow.growth import ColumnLookup
-from fastens.engine.names import index_values, plain_names, same_names
+from fastens.engine.names import index_values, plain_names, repeated_name_error
 from fastens.engine.parts import FLOATS, ConvertedRows, in_blocks, with_limits
 from fastens.engine.rows.sampling import canonical
 from fastens.engine.threads import cached_property, in_threads
@@ -554,7 +554,7 @@ def table_from_frame(frame: Any) -> Table:
     if is_wrapped and not _is_pandas(native):
         return _open_other_frame(native)
     if not native.columns.is_unique:
-        raise same_names(native.columns[native.columns.duplicated()][0])
+        raise repeated_name_error(native.columns[native.columns.duplicated()][0])
     return PandasTable(native, index_values(native.columns))
 
 
@@ -564,7 +564,7 @@ def _open_other_frame(frame: Any) -> FrameTable:
         opened = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
         names = list(frame.column_names)  # only Arrow allows duplicate names here
-        raise same_names(next(name for name in names if names.count(name) > 1)) from None
+        raise repeated_name_error(next(name for name in names if names.count(name) > 1)) from None
     if opened.implementation.is_pyarrow() and (plain := plain_table(frame)) is not frame:
         opened = nw.from_native(plain, eager_only=True)
     return FrameTable(opened, opened.columns)

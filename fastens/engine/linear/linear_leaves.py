@@ -111,9 +111,10 @@ def reduce_sums(comm: Comm, sums: Array, n_features: NDArray[np.int64], stage: i
 
 
 def _sum_over_ranks(comm: Comm, sums: Array, weight: Array, bound: Array) -> None:
-    """Sum `sums`, one row per leaf, over ranks in place and exactly.
+    """Replace `sums`, one row per leaf, by their exact sums over all ranks, in place.
 
-    The kernel has rounded their terms to multiples of a power of two, which follows from `weight` and `bound`.
+    `weight` is each leaf's total weight, and `bound` is its largest absolute term. They determine the power of two that
+    the kernel has rounded terms to multiples of, so integers are summed.
     """
     largest = np.where(np.isfinite(bound), bound, 0.0) * weight
     exponent = (N_SUM_BITS - np.frexp(largest)[1])[:, None]
@@ -534,7 +535,7 @@ class LeafModels:
             leaf, features = leaf[~wrong], features[~wrong]
 
     def _path_features(self, tree: Tree) -> list[tuple[int, ...]]:
-        """Return, for each node, the numeric features on the path to it, in order of their first occurrence."""
+        """Return, for each node, the numeric features of the splits above it, in order of their first occurrence."""
         paths: list[tuple[int, ...]] = [()] * tree.n_nodes
         for node, (feature, left) in enumerate(zip(tree.feature.tolist(), tree.left_child.tolist(), strict=True)):
             if left:

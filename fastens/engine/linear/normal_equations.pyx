@@ -87,12 +87,15 @@ cdef struct Line:
 # ------------------------------------------------------------------------------------------------------------- rows
 
 cdef Py_ssize_t workspace_size(Py_ssize_t k, Py_ssize_t pitch) noexcept nogil:
-    """Return the size, in float64 numbers, of the workspace for leaves of up to k features and `pitch` rows."""
+    """Return the number of float64 elements of the workspace for a leaf of up to k features and `pitch` rows."""
     return (k + STATISTICS + 1) * pitch + (k + 1) * LINEAR_BLOCK + k
 
 
 cdef void set_workspace(Leaf* leaf, float64_t* memory, Py_ssize_t max_features) noexcept nogil:
-    """Point a leaf to its workspace in `memory`; its sums start at `lower`, with space for max_features features."""
+    """Point the fields of a leaf to its workspace in `memory`, and to the parts of its sums, which start at `lower`.
+
+    The layout of the sums has space for `max_features` features.
+    """
     cdef Py_ssize_t k = leaf.k
     leaf.columns = memory
     leaf.row_indices = <uint32_t*> (memory + (k + STATISTICS) * leaf.pitch)
@@ -107,7 +110,7 @@ cdef void set_workspace(Leaf* leaf, float64_t* memory, Py_ssize_t max_features) 
 cdef void read_block(
     const Values* X, const Data* data, const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns
 ) noexcept nogil:
-    """Copy the features' values, gradients, hessians and copies of n rows to `columns`, one column after another."""
+    """Copy the features' values, gradients, hessians and weights of the n `rows` to `columns`, column by column."""
     cdef Py_ssize_t i, j, pitch = leaf.pitch
     cdef float64_t* of_gradients = columns + leaf.k * pitch
     for j in range(leaf.k):
@@ -126,7 +129,11 @@ cdef void read_block(
 cdef Py_ssize_t keep_complete(
     const Leaf* leaf, const uint32_t* rows, Py_ssize_t n, float64_t* columns, Py_ssize_t n_incomplete
 ) noexcept nogil:
-    """Move the complete rows of a block to its front, record all row indices; return the number of incomplete rows."""
+    """Move the rows without missing values to the front of a block of n rows; return the number of other rows.
+
+    Indices of complete rows are recorded from the front of `leaf.row_indices`, others from the back, where earlier
+    blocks have recorded `n_incomplete`.
+    """
     cdef uint8_t[LINEAR_BLOCK] incomplete
     cdef Py_ssize_t i, j, kept = 0, position = columns - leaf.columns
     cdef int any_incomplete
@@ -149,7 +156,7 @@ cdef Py_ssize_t keep_complete(
 
 
 cdef void gather_rows(const Values* X, const Data* data, Leaf* leaf, Py_ssize_t first) noexcept nogil:
-    """Read as many rows of the leaf from index `first` on as fit in the workspace, unless they are there already."""
+    """Read up to `leaf.pitch` rows of the leaf, from index `first` on, into the workspace, unless already there."""
     cdef Py_ssize_t row, n, last = min(first + leaf.pitch, leaf.n_rows), n_incomplete = 0
     if leaf.first == first:
         return
@@ -192,14 +199,14 @@ cdef void measure_ranges(const Values* X, const Data* data, Leaf* leaf) noexcept
 
 
 cdef inline float64_t rounding_constant(float64_t bound) noexcept nogil:
-    """Return a number; adding and subtracting it rounds terms so that sums of up to `bound` are exact."""
+    """Return c such that (x + c) - c rounds terms x coarsely enough for sums of up to `bound` to be exact."""
     cdef int exponent
     frexp(bound, &exponent)
     return 1.5 * ldexp(1.0, exponent - SUM_BITS + 52)
 
 
 cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
-    """Write the ranges of the terms, with slopes of 0; replace the leaf's ranges by midpoints and 1 / half range."""
+    """Set the ranges and slopes (0) of a leaf's terms; replace the leaf's ranges by midpoints and 1 / half range."""
     cdef Py_ssize_t j
     cdef float64_t half
     for j in range(leaf.k):
@@ -250,7 +257,10 @@ cdef void standardise_equations(Leaf* leaf, float64_t l2) noexcept nogil:
 
 
 cdef void solve_ridge(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k, float64_t min_pivot) noexcept nogil:
-    """Solve a x = b for k unknowns by Cholesky and overwrite b by x; x is 0 if its pivot is at most `min_pivot`."""
+    """Solve a x = b for k unknowns by Cholesky and overwrite b by x; x is 0 if its pivot is at most `min_pivot`.
+
+    The rows of the lower triangle of `a`, which is overwritten, are `width` elements apart.
+    """
     cdef Py_ssize_t j, i, m
     for j in range(k):
         for i in range(j + 1):
@@ -271,7 +281,7 @@ cdef void solve_ridge(float64_t* a, Py_ssize_t width, float64_t* b, Py_ssize_t k
 # ------------------------------------------------------------------------------------------------------------- lines
 
 cdef void write_line(const Leaf* leaf, const Line* line) noexcept nogil:
-    """Write the slopes for unscaled features, and slope times mean; write 0 for all if one is not finite."""
+    """Write the slopes for unscaled features, and slope times mean; write 0 for all terms if one is not finite."""
     cdef Py_ssize_t j, k = leaf.k
     cdef const float64_t* means = leaf.products + k * (k + 1)
     cdef bint finite = True
@@ -285,7 +295,7 @@ cdef void write_line(const Leaf* leaf, const Line* line) noexcept nogil:
 
 
 cdef void fit_line(const Data* data, Leaf* leaf, const Line* line) noexcept nogil:
-    """Solve the normal equations of a leaf and write its terms, unless all hessians are 0."""
+    """Solve the normal equations of a leaf and write its slopes to `line`; leave them at 0 if all hessians are 0."""
     cdef Py_ssize_t k = leaf.k
     cdef float64_t hessian = leaf.products[k * (k + 1) + k]
     if hessian <= 0:
@@ -298,7 +308,7 @@ cdef void fit_line(const Data* data, Leaf* leaf, const Line* line) noexcept nogi
 cdef float64_t predict_incomplete(
     const Values* X, const Leaf* leaf, const Line* line, float64_t intercept, uint32_t row
 ) noexcept nogil:
-    """Return a leaf's prediction for a row with a missing value, which may belong to a feature without slope."""
+    """Return the linear prediction for a row, or the leaf's value if a feature with a nonzero slope is not finite."""
     cdef float64_t value, out = intercept
     cdef Py_ssize_t j
     for j in range(leaf.k):
@@ -336,19 +346,22 @@ cdef void predict_rows(const Values* X, const Data* data, Leaf* leaf, const Line
 cdef Leaf make_leaf(
     const uint32_t* rows, Py_ssize_t n_rows, const int32_t* features, Py_ssize_t k, Py_ssize_t pitch, float64_t* sums
 ) noexcept nogil:
-    """Return a leaf with these rows, features and sums, and no workspace yet."""
+    """Return a leaf with these rows, k features and sums, but without a workspace; `pitch` is its capacity of rows."""
     cdef Leaf leaf
     leaf.rows, leaf.n_rows, leaf.features, leaf.k, leaf.pitch, leaf.lower = rows, n_rows, features, k, pitch, sums
     return leaf
 
 
 cdef Line make_line(float64_t value, float64_t factor, float64_t* terms, Py_ssize_t n_terms) noexcept nogil:
-    """Return a leaf's prediction with pointers to its rows in `terms`, shape (4, n_terms)."""
+    """Return a leaf's linear model: value, factor, and pointers to its terms in the four rows of all terms.
+
+    `terms` points to the leaf's first term in the first row; rows are `n_terms` apart.
+    """
     return Line(value, factor, terms, terms + n_terms, terms + 2 * n_terms, terms + 3 * n_terms)
 
 
 cdef void fit_leaf(const Values* X, const Data* data, float64_t* memory, Leaf leaf, Line line) noexcept nogil:
-    """Run the stages first to last of one leaf's fit: ranges, sums, and solution with predictions."""
+    """Run the stages `data.first` to `data.last` of one leaf's fit: 0 ranges, 1 sums, 2 solution and predictions."""
     set_workspace(&leaf, memory, data.max_features)
     if leaf.k > 0 and data.first <= MEASURE:
         measure_ranges(X, data, &leaf)

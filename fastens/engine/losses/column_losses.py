@@ -65,7 +65,7 @@ class JoinedLosses(Loss):
             part.check_start(target)
 
     def check_measured(self, y: Array | None = None) -> None:
-        """Raise ValueError if a part cannot compute the losses of rows, as some user-defined losses."""
+        """Raise ValueError if a part is a user-defined loss without row losses; `y` is ignored."""
         for part in self.parts:
             part.check_measured()
 
@@ -85,12 +85,12 @@ class JoinedLosses(Loss):
         return np.concatenate([part.start(target, sample_weight) for part, _, target in self._iterate_parts(y)])
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Update the state of the parts that depends on their residuals."""
+        """Update the state of all parts that depends on residuals; call this before the gradients of each round."""
         for part, outputs, target in self._iterate_parts(y):
             part.start_round(target, raw[outputs], sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the gradients and hessians of all parts, both of shape (n_outputs, n_rows)."""
+        """Write the derivatives of all parts to `gradients` and `hessians` (unless None), shape (n_outputs, n_rows)."""
         for part, outputs, target in self._iterate_parts(y):
             curvature = None if hessians is None else hessians[outputs]
             part.gradients(target, raw[outputs], gradients[outputs], curvature, n_threads)
@@ -101,7 +101,10 @@ class JoinedLosses(Loss):
         return np.concatenate([first for first, _ in pairs]), np.concatenate([second for _, second in pairs])
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
-        """Return the changes of raw predictions that match the errors' spread; None if a part predicts no spread."""
+        """Return the change of each raw prediction, shape (n_outputs,), that makes predicted spreads match the errors.
+
+        Returns None if any part does not predict the dispersion of its target.
+        """
         parts = self._iterate_parts(y)
         shifts = [part.log_dispersion(target, raw[outputs], sample_weight) for part, outputs, target in parts]
         defined = [shift for shift in shifts if shift is not None]
@@ -114,7 +117,7 @@ class JoinedLosses(Loss):
         return total if self._is_sum else total / len(self.parts)
 
     def row_losses(self, y: Array, raw: Array) -> Array:
-        """Return the loss of each row under the first part, for losses with one part; `raw` has shape (n_rows,)."""
+        """Return the loss of each row, if there is only one part; `raw` and the result have shape (n_rows,)."""
         return self.parts[0].row_losses(self.target_of(y, 0), raw)
 
     def split(self, raw: Array) -> list[Array]:
@@ -122,7 +125,7 @@ class JoinedLosses(Loss):
         return [np.ascontiguousarray(raw[:, outputs]) for outputs in self._outputs]
 
     def damped(self, steps: Array) -> Array:
-        """Return Newton steps of leaves, shape (n_nodes, n_outputs), each limited by the rule of its part."""
+        """Return the Newton steps of leaves, (n_nodes, n_outputs), shortened in each part's columns by its `damped`."""
         return np.concatenate(
             [part.damped(part_steps) for part, part_steps in zip(self.parts, self.split(steps), strict=True)], 1
         )
@@ -236,7 +239,11 @@ class ExponentialLoss(Loss):
         return np.zeros(self.n_outputs)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write gradients and hessians, divided by the largest row weight of each output; trees do not change."""
+        """Write the derivatives to `gradients` and `hessians`, both of shape (n_outputs, n_rows).
+
+        Both are divided by the largest weight of any row, for each output, which prevents overflow and does not
+        change the trees.
+        """
         assert hessians is not None
         for k, column in enumerate(raw):
             signs = self._class_signs(y, k)
@@ -310,13 +317,13 @@ class LeastSquares:
         return steps
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Start a round of the base loss, and multiply the L2 by the mean weight if it is below 1."""
+        """Start a round of the base loss; set the L2 penalty to its parameter times min(1, mean sample weight)."""
         mean_weight = 1.0 if sample_weight is None else weighted_mean(sample_weight, None, self._base.comm)
         self._l2 = self._given_l2 * min(1.0, mean_weight)
         self._base.start_round(y, raw, sample_weight)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the gradients, which trees are fitted to, and store gradients and hessians for the leaf values."""
+        """Write the gradients, which trees are fitted to, to `gradients`; store both derivatives for leaf values."""
         first, second = self._base.exact_derivatives(y, raw)
         gradients[:] = first
         self._steps = np.stack([-first, second], axis=2)
@@ -340,7 +347,11 @@ class LeastSquares:
 
 
 def _leaf_sums(values: Array, leaf_starts: NDArray[np.int64], weights: Array | None, comm: Comm = LOCAL) -> Array:
-    """Return the weighted sum of each leaf over all ranks, from rows sorted by leaf and rounded to fixed point."""
+    """Return the weighted sum of the values in each leaf over all ranks, shape (n_leaves,).
+
+    Leaf i holds the values from `leaf_starts[i]` to `leaf_starts[i + 1]`. They are rounded to fixed point first, so the
+    sum does not depend on row order.
+    """
     copies = np.ones(len(values), dtype=np.int64)
     if weights is not None and _are_small_counts(weights, comm):
         copies = weights.astype(np.int64)

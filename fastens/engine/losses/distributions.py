@@ -61,11 +61,14 @@ class Distribution(Loss):
     # Formulas of a distribution --------------------------------------------------
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients of each row by each raw prediction, and the diagonal of the Fisher information."""
+        """Return the gradients of the row losses by the raw predictions, and the diagonal of the Fisher information.
+
+        Both are sequences with one item per raw prediction; `raw` holds one array of shape (n_rows,) for each.
+        """
         raise NotImplementedError
 
     def moments_start(self, mean: float, deviation: float) -> list[float]:
-        """Return the raw predictions at which the search for the best constants starts, given these moments."""
+        """Return raw predictions with about this mean and deviation, where the search for the best constants starts."""
         raise NotImplementedError
 
     def losses(self, y: Array, raw: Sequence[Array]) -> Array:
@@ -91,7 +94,7 @@ class Distribution(Loss):
         return self._outputs[output]
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Before the first round, store the unit of the location: the scale of the best constant distribution."""
+        """In the first round, if there is a location, set its unit to the scale of the best constant distribution."""
         if self._has_location and self._unit is None:
             self._unit = math.exp(self.start(y, sample_weight)[1])
 
@@ -137,7 +140,7 @@ class Distribution(Loss):
         return self.scipy_distribution(self._clipped(raw.T))
 
     def deviation(self, predicted: Array) -> Array:
-        """Return the distance between the first and the last predicted quantile of each row, or 1 if it is 0."""
+        """Return the last minus the first column of `predicted`, quantiles by ascending level; 1 where this is 0."""
         width = predicted[:, -1] - predicted[:, 0]
         return np.where(width > 0, width, 1.0)
 
@@ -176,11 +179,11 @@ class Distribution(Loss):
         return self.loss(y, _constants_for_rows(constants, y), sample_weight)
 
     def _transformed_targets(self, y: Array) -> Array:
-        """Return the targets in the unit of the location, whose mean and deviation start the search for constants."""
+        """Return y on the scale of the location, here unchanged; its moments start the search for constants."""
         return y
 
     def _check_targets(self, y: Array, rule: str, is_right: NDArray[np.bool_]) -> None:
-        """Raise ValueError with the text of the rule, such as "be positive", unless `is_right` is True everywhere."""
+        """Raise ValueError that y must `rule`, such as "be positive", unless `is_right` is True on all ranks."""
         if is_any(self.comm, not is_right.all()):
             low, high = self._range(y)
             raise ValueError(f"y must {rule} for loss={self.name!r}; got values from {low} to {high}.")
@@ -224,7 +227,7 @@ class Normal(_LocationScale):
     name = "normal"
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal."""
         precision = exp(-raw[1])
         z = (y - raw[0]) * precision
         return (-z * precision, 1 - z * z), (precision * precision, 2.0)
@@ -273,7 +276,7 @@ class LogNormal(Normal):
         return super().magnitude(log(y))
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal."""
         return super().slopes(log(y), raw)
 
     def log_dispersion(self, y: Array, raw: Array, sample_weight: Array | None = None) -> Array | None:
@@ -286,7 +289,7 @@ class LogNormal(Normal):
         return super().losses(logs, raw) + logs
 
     def _transformed_targets(self, y: Array) -> Array:
-        """Return the logarithms of the targets, whose mean and deviation start the search for constants."""
+        """Return log(y), the scale of the location; its moments start the search for constants."""
         return log(y)
 
     def mean(self, raw: Sequence[Array]) -> Array:
@@ -307,7 +310,7 @@ class StudentT(_LocationScale):
     limits = (_ANY, _LOG_SCALE, (0.0, 5.0))
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal."""
         precision, df = exp(-raw[1]), exp(raw[2])
         z = (y - raw[0]) * precision
         share = (df + 1) / (df + z * z)
@@ -375,7 +378,7 @@ class GammaDistribution(_Positive):
     name = "gamma_dist"
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal."""
         shape, ratio = exp(raw[1]), y * exp(-raw[0])
         of_shape = digamma(shape) - raw[1] - 1 + raw[0] - log(y) + ratio
         return (shape * (1 - ratio), shape * of_shape), (shape, shape * (shape * trigamma(shape) - 1))
@@ -405,7 +408,7 @@ class Weibull(_Positive):
         return raw[0] - gammaln(1 + 1 / shape)
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal."""
         shape = exp(raw[1])
         z = shape * (log(y) - self._log_scale(raw, shape))
         away, shift = 1 - exp(np.minimum(z, _MAX_Z)), digamma(1 + 1 / shape)
@@ -436,11 +439,11 @@ class BetaDistribution(Distribution):
     bounds = (0.0, 1.0)
 
     def check_target(self, y: Array) -> None:
-        """Raise ValueError unless all targets are between 0 and 1."""
+        """Raise ValueError unless all targets are above 0 and below 1."""
         self._check_targets(y, "be above 0 and below 1", (y > 0) & (y < 1))
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal."""
         high, low, total = expit(raw[0]), expit(-raw[0]), exp(raw[1])
         a, b, log_high, log_low = high * total, low * total, log(y), log1p(-y)
         side = total * high * low
@@ -495,7 +498,7 @@ class NegativeBinomial(_Counts):
     name = "negative_binomial"
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row.
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal.
 
         The information of the size has no closed form. The approximation is exact for small and for large means, and
         within 15 percent between them.
@@ -532,7 +535,7 @@ class ZeroInflatedPoisson(_Counts):
     limits = (_LOG_MEAN, (-9.0, 5.0))
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal."""
         mean, share, rest = exp(raw[0]), expit(raw[1]), expit(-raw[1])
         none = exp(-mean)
         zero = rest + share * none
@@ -613,7 +616,7 @@ class Ordinal(Distribution):
         return [below[0], *between, above[-1]]
 
     def slopes(self, y: Array, raw: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Any]]:
-        """Return the gradients by each raw prediction, and the diagonal of the Fisher information, per row."""
+        """Return two sequences, one item per raw prediction: gradients, and the Fisher information's diagonal."""
         odds, gaps = self._log_odds_and_gaps(raw)
         shares, n_classes = [exp(row) for row in self._log_probabilities(raw)], len(odds) + 1
         above = [np.ones_like(raw[0]), *(expit(row) for row in odds), np.zeros_like(raw[0])]

@@ -83,7 +83,7 @@ cdef _set_targets(Rows* rows, const float64_t[::1] y, const uint8_t[::1] labels)
 
 
 cdef _process_rows(const Rows* rows, int n_threads):
-    """Write the derivatives or losses of all rows, block by block in parallel."""
+    """Write derivatives of all rows to `rows.g` and `rows.h` or, if `g` is NULL, losses to `rows.out`, in parallel."""
     cdef Py_ssize_t n_blocks = (rows.n_rows + _block_size(rows.loss) - 1) // _block_size(rows.loss)
     if rows.n_rows * rows.n_outputs <= FEW_ROWS:
         dynamic_parallel_for(_process_block, <void*> rows, n_blocks, 1)
@@ -93,7 +93,7 @@ cdef _process_rows(const Rows* rows, int n_threads):
 
 
 cdef void _process_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Write the derivatives of a block of rows if there are buffers for them, otherwise the losses."""
+    """Write derivatives of one block of rows to `rows.g` and `rows.h` or, if `g` is NULL, losses to `rows.out`."""
     cdef const Rows* rows = <const Rows*> job
     cdef Py_ssize_t size = _block_size(rows.loss), first = block * size, n = min(size, rows.n_rows - first), i
     cdef double converted[BLOCK]
@@ -114,7 +114,7 @@ cdef void _process_block(void* job, Py_ssize_t block, int32_t thread) noexcept n
 cdef void _write_residual_gradients(
     const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, float32_t* g
 ) noexcept nogil:
-    """Write the gradients of n rows from `first` on for losses of the residual, whose hessian is always 1."""
+    """Write the gradients of n rows from index `first` on, with targets `y`, to `g`, if the hessian is always 1."""
     cdef const double* raw = rows.raw + first
     cdef double parameter = rows.parameter
     cdef double above = 1.0 if rows.loss == ABSOLUTE_ERROR else parameter
@@ -179,7 +179,7 @@ def gradients(
 cdef void _write_residual_losses(
     const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, double* out
 ) noexcept nogil:
-    """Write the losses of n rows from index `first` on for losses that depend on the residual only."""
+    """Write the losses of n rows from index `first` on, whose targets are `y`, to `out`; for losses of y - raw only."""
     cdef const double* raw = rows.raw + first
     cdef double parameter = rows.parameter
     cdef double above = 1.0 if rows.loss == ABSOLUTE_ERROR else parameter
@@ -228,7 +228,7 @@ def row_losses(
     int loss, double parameter, const float64_t[::1] y, const float64_t[:, ::1] raw, float64_t[::1] out, int n_threads,
     const uint8_t[::1] labels=None,
 ):
-    """Write the loss of each row to `out`, shape (n_rows,); class indices may be passed as `labels` instead of `y`."""
+    """Write the loss of each row to `out`, shape (n_rows,); the other parameters are as in `gradients`."""
     cdef Rows rows
     if raw.shape[1] > 0:
         rows = Rows(loss, parameter, NULL, NULL, &raw[0, 0], raw.shape[1], raw.shape[0], NULL, NULL, &out[0])
@@ -304,7 +304,7 @@ def largest_magnitude(const float64_t[::1] values):
 
 
 def class_weights(const float64_t[::1] y, const float64_t[::1] weights, double weight_scale, int64_t[::1] out):
-    """Add each row's weight, scaled and rounded to an integer, to the element of its class in `out`."""
+    """Add each row's weight * weight_scale, rounded, to the element of `out` for its class; without weights, add 1."""
     cdef Py_ssize_t i
     cdef int64_t weight = 1
     with nogil:
@@ -409,10 +409,11 @@ def leaf_values(
     float64_t[::1] residuals, int64_t[::1] weights, const int64_t[::1] leaf_starts, double level, double limit,
     float64_t[::1] out, int n_threads,
 ):
-    """Write the quantile `level` of the residuals of each leaf. With a limit, add the mean remainder, clipped to it.
+    """Write the quantile `level` of each leaf's residuals to `out`; if `limit` is positive, add a clipped mean.
 
-    The rows of leaf `i` are those from `leaf_starts[i]` to `leaf_starts[i + 1]`. Both arrays of rows are reordered
-    within the leaves. The value of an empty leaf is 0.
+    The clipped mean is the weighted mean of residual - quantile, each difference clipped to [-limit, limit]. The rows
+    of leaf `i` run from `leaf_starts[i]` to `leaf_starts[i + 1]`. Residuals and weights are reordered within the
+    leaves. The value of an empty leaf is 0.
     """
     cdef Leaves leaves
     if residuals.shape[0] == 0:
@@ -424,7 +425,7 @@ def leaf_values(
 
 
 cdef void _write_leaf_value(void* job, Py_ssize_t leaf, int32_t thread) noexcept nogil:
-    """Write the quantile of one leaf's residuals, plus the clipped mean remainder if there is a limit."""
+    """Write one leaf's quantile of residuals; if the limit is positive, add the mean of clipped distances from it."""
     cdef const Leaves* leaves = <const Leaves*> job
     cdef Py_ssize_t start = leaves.starts[leaf], n = leaves.starts[leaf + 1] - start
     cdef float64_t* values = leaves.residuals + start

@@ -78,7 +78,7 @@ class CrossEntropyLambda(CrossEntropy):
 
 
 def loss_of_levels(make_loss: Callable[[float], Loss], name: str, levels: Any) -> Loss:
-    """Return the loss for one level, or a joint loss for a list of levels; raise ValueError unless they ascend.
+    """Return the loss for one level, or one joint loss for several; raise ValueError unless these ascend in (0, 1).
 
     `make_loss` creates the loss of a level, and `name` is the name of the loss in errors.
     """
@@ -90,7 +90,7 @@ def loss_of_levels(make_loss: Callable[[float], Loss], name: str, levels: Any) -
 
 
 def validated_level(level: Any, name: str) -> float:
-    """Return a level as a float; raise ValueError unless it is a float between 0 and 1."""
+    """Return a level as a float; raise ValueError, which names the loss `name`, unless it is a float in (0, 1)."""
     if not isinstance(level, float | np.floating) or not 0 < level < 1:
         raise ValueError(f"quantile must be between 0 and 1 for loss={name!r}; got {level!r}.")
     return float(level)

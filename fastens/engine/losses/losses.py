@@ -69,8 +69,9 @@ def leaf_quantiles(
 ) -> Array:
     """Return a weighted quantile of the residuals of each leaf over all ranks, which must have the same leaves.
 
-    Rows are sorted by leaf, leaf `i` holds the rows from `leaf_starts[i]` to `leaf_starts[i + 1]`. With a limit, the
-    mean remainder, clipped to the limit, is added. The value of a leaf without rows is 0.
+    Rows are sorted by leaf: leaf `i` holds the rows from `leaf_starts[i]` to `leaf_starts[i + 1]`. If `limit` is
+    positive, the weighted mean of residual - quantile, each clipped to [-limit, limit], is added. The value of a leaf
+    without rows is 0.
     """
     n_leaves = len(leaf_starts) - 1
     leaf = np.repeat(np.arange(n_leaves), np.diff(leaf_starts))
@@ -150,7 +151,10 @@ def weighted_mean(values: Array, weights: Array | None = None, comm: Comm = LOCA
 
 
 def exact_sum(values: Array, comm: Comm = LOCAL) -> float:
-    """Return the sum over all ranks, exact after rounding to 2**-61 of the largest value (2**-900 to 2**900)."""
+    """Return the sum of the values over all ranks, each rounded to 2**-61 of the largest absolute value.
+
+    The rounded values are summed exactly. The largest absolute value must be between 2**-900 and 2**900.
+    """
     exponent = 61 - math.frexp(_largest_magnitude(values, comm))[1]
     sums = kernels.weighted_sum(values, None, math.ldexp(1.0, exponent), 1.0) if values.size else (0, 0)
     return math.ldexp(sum_ints(comm, *sums)[0], -exponent)
@@ -333,7 +337,7 @@ class Loss:
         """Raise ValueError if no finite constant minimizes the loss for `y`, for example counts that are all 0."""
 
     def check_measured(self, y: Array | None = None) -> None:
-        """Raise ValueError if the loss cannot be computed for rows, whose targets may be passed as `y`."""
+        """Raise ValueError if row losses are undefined for this loss or, if `y` is passed, for these targets."""
 
     def magnitude(self, y: Array) -> float:
         """Return an approximate upper bound of the absolute raw predictions for the targets of all ranks."""
@@ -355,9 +359,10 @@ class Loss:
         """Update the state that depends on the residuals; call this before computing the gradients of each round."""
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the unweighted first and second derivatives with respect to `raw`, both of shape (n_outputs, n_rows).
+        """Write the unweighted first and second derivatives by `raw` to `gradients` and `hessians`.
 
-        If `constant_hessian` is True, `hessians` is not modified and may be None.
+        All three arrays have shape (n_outputs, n_rows). If `constant_hessian` is True, `hessians` is not modified and
+        may be None.
         """
         raise NotImplementedError
 
@@ -413,9 +418,10 @@ class Loss:
         sample_weight: Array | None = None,
         n_threads: int = 1,
     ) -> Array:
-        """Return leaf values from the residuals `y - raw` of the rows, sorted by leaf; reorders `residuals`.
+        """Return the values of leaves, shape (n_leaves,), from the residuals `y - raw` of the rows, sorted by leaf.
 
-        Leaf `i` contains the rows from `leaf_starts[i]` to `leaf_starts[i + 1]`.
+        The value is a weighted quantile of the residuals, plus a clipped mean for some losses; see `leaf_quantiles`.
+        Leaf `i` contains the rows from `leaf_starts[i]` to `leaf_starts[i + 1]`. `residuals` is reordered.
         """
         out = np.empty(leaf_starts.size - 1)
         weights = whole_weights(sample_weight, residuals.size, self.comm)
@@ -437,7 +443,7 @@ class KernelLoss(Loss):
         self._code = kernels.LOSS_CODES[self._kernel or self.name]
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the gradients and hessians of rows, both of shape (n_outputs, n_rows), with the kernel of the loss."""
+        """Write the derivatives of rows to `gradients` and `hessians`, (n_outputs, n_rows), with the compiled loop."""
         n_threads = threads_for(raw.size, n_threads, self._grain)
         targets, labels = (None, y) if y.dtype == np.uint8 else (y, None)
         kernels.gradients(self._code, self._parameter, targets, raw, gradients, hessians, n_threads, labels)
@@ -510,13 +516,13 @@ class Huber(KernelLoss):
         self._alpha = alpha
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the weighted median of the targets, shape (1,), and set the limit by its residuals."""
+        """Return the weighted median of the targets, shape (1,), and set the Huber limit from the residuals to it."""
         start = np.array([weighted_quantile(y, 0.5, sample_weight, self.comm)])
         self.start_round(y, np.broadcast_to(start[:, None], (1, y.size)), sample_weight)
         return start
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Set the limit to the quantile `alpha` of the absolute residuals, or to the largest residual if it is 0."""
+        """Set the limit to the quantile `alpha` of the absolute residuals or, if this is 0, to the largest of them."""
         distances = np.abs(y - raw[0])
         limit = weighted_quantile(distances, self._alpha, sample_weight, self.comm)
         self._parameter = limit or max_floats(self.comm, float(distances.max(initial=0.0)))[0]
@@ -640,7 +646,7 @@ def log_odds(y: Array, weights: Array | None, comm: Comm) -> float:
 
 
 def class_weights(y: Array, weights: Array | None, n_classes: int, comm: Comm) -> list[int]:
-    """Return the total weight of each class over all ranks as scaled integers of at least 1."""
+    """Return each class's total weight over all ranks as an integer of at least 1, all scaled by one power of two."""
     out = np.zeros(n_classes, dtype=np.int64)
     kernels.class_weights(y, weights, _weight_scale(weights, comm), out)
     comm.allreduce_sum(out)

@@ -56,7 +56,7 @@ class NumericLoss(Loss):
         raise NotImplementedError
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write gradients and hessians of shape (1, n_rows), block by block; hessians only if they are not constant."""
+        """Write derivatives to `gradients` and, unless None or constant, to `hessians`, both of shape (1, n_rows)."""
         for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
             gradients[0, rows], second = self.derivatives(y[rows], raw[0, rows])
@@ -68,7 +68,7 @@ class NumericLoss(Loss):
         return self.losses(y, raw[0])
 
     def _fixed_point(self, y: Array, weight: Array | None, factor: Callable[[Array], Array], start: float) -> Array:
-        """Return c, shape (1,), such that c is the mean of y with the weights weight * factor(c - y), from `start`."""
+        """Return the c, shape (1,), that is the mean of y with weights weight * factor(c - y), found from `start`."""
         for _ in range(MAX_STEPS):
             factors = factor(start - y)
             away = y - start
@@ -184,7 +184,7 @@ class Expectile(NumericLoss):
         return self._unit or 1.0
 
     def start_round(self, y: Array, raw: Array, sample_weight: Array | None = None) -> None:
-        """Before the first round, store the square root of the noise of the best constant."""
+        """In the first round, set the noise unit to sqrt(mean(gradient**2) / mean(hessian)) at the best constant."""
         if self._unit is None:
             away = y - self.start(y, sample_weight)
             largest, side = self.magnitude(away), self._side_weights(-away)
@@ -245,7 +245,7 @@ class Exponential(NumericLoss):
 
 
 def _probability_of_class_1(raw: Array) -> Array:
-    """Return the sigmoid of log odds of shape (n_rows, 1), shape (n_rows,)."""
+    """Return the sigmoid of the log odds `raw`, shape (n_rows, 1), as an array of shape (n_rows,)."""
     return binary_probabilities(raw)[:, 1]
 
 
@@ -258,7 +258,7 @@ class CrossEntropy(BinaryLogLoss):
     reads_bytes = False
 
     def check_target(self, y: Array) -> None:
-        """Raise ValueError unless all targets are between 0 and 1."""
+        """Raise ValueError unless all targets of all ranks are in [0, 1]."""
         low, high = self._range(y)
         if low < 0 or high > 1:
             raise ValueError(f"y must lie between 0 and 1 for loss={self.name!r}; got values from {low} to {high}.")
@@ -305,7 +305,10 @@ class CustomLoss(Loss):
         self._derivatives: Callable[[Array, Array], Any] = getattr(source, "derivatives", source)
 
     def start(self, y: Array, sample_weight: Array | None = None) -> Array:
-        """Return the initial raw predictions of the source for the rows of all ranks, shape (n_outputs,), or zeros."""
+        """Return the user-defined initial raw predictions for the rows of all ranks, (n_outputs,); zeros if undefined.
+
+        Raises ValueError unless the user returns n_outputs finite numbers.
+        """
         if not hasattr(self._source, "start"):
             return np.zeros(self.n_outputs)
         y, sample_weight = gathered(self.comm, [y, sample_weight])
@@ -317,26 +320,29 @@ class CustomLoss(Loss):
         return constants.reshape(-1)
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write the gradients and hessians of the source, called once for all rows, both (n_outputs, n_rows)."""
+        """Write the user-defined derivatives of all rows, from one call, to `gradients` and `hessians`."""
         assert hessians is not None
         derivatives = self.derivatives(y, self._source_shape(raw.T))
         gradients[:], hessians[:] = (part.T.reshape(raw.shape) for part in derivatives)
 
     def exact_derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return gradients and hessians of shape (n_outputs, n_rows) in the precision that the source provides."""
+        """Return both user-defined derivatives, shape (n_outputs, n_rows), in the precision that the user returns."""
         first, second = self.derivatives(y, self._source_shape(raw.T))
         return first.T.reshape(raw.shape), second.T.reshape(raw.shape)
 
     def _compute_row_losses(self, y: Array, raw: Array, n_threads: int = 1) -> Array:
-        """Return the loss of each row, shape (n_rows,), for raw predictions of shape (n_outputs, n_rows)."""
+        """Return the user-defined loss of each row, (n_rows,), for raw predictions (n_outputs, n_rows)."""
         return self.losses(y, self._source_shape(raw.T))
 
     def _source_shape(self, raw: Array) -> Array:
-        """Return raw predictions (n_rows, n_outputs) as the source expects them: (n_rows,) if there is one output."""
+        """Return raw predictions (n_rows, n_outputs) in the shape for the user: (n_rows,) if there is one output."""
         return np.ascontiguousarray(raw) if self.n_outputs > 1 else raw[:, 0]
 
     def derivatives(self, y: Array, raw: Array) -> tuple[Array, Array]:
-        """Return the source's gradients and hessians; raise ValueError unless finite, of raw's shape, hessians >= 0."""
+        """Return the user-defined gradients and hessians, of the shape of `raw`.
+
+        Raises ValueError unless the user returns two finite arrays of this shape, with hessians of at least 0.
+        """
         if len(y) == 0:
             return raw, raw
         derivatives = self._derivatives(_read_only(y), _read_only(raw))
@@ -353,7 +359,7 @@ class CustomLoss(Loss):
         return gradients, hessians
 
     def check_measured(self, y: Array | None = None) -> None:
-        """Raise ValueError if the source does not define `loss`."""
+        """Raise ValueError if the user-defined loss does not have a method `loss`; `y` is ignored."""
         if not hasattr(self._source, "loss"):
             raise ValueError(
                 "loss must have a method loss(y, raw) for early stopping and explanations of the loss; "
@@ -361,13 +367,13 @@ class CustomLoss(Loss):
             )
 
     def losses(self, y: Array, raw: Array) -> Array:
-        """Return the row losses of the source, shape (n_rows,), or NaN if it does not define `loss`."""
+        """Return the user-defined losses of rows, shape (n_rows,), or NaN if the user's object has no method `loss`."""
         if not hasattr(self._source, "loss") or len(y) == 0:
             return np.full(y.shape, np.nan)
         return _as_floats_of_shape(y.shape, self._source.loss(_read_only(y), _read_only(raw)), "loss.loss")
 
     def predict(self, raw: Array) -> Array:
-        """Return predictions for raw predictions (n_rows, n_outputs), by the source's inverse link if it has one."""
+        """Return the predictions for raw predictions (n_rows, n_outputs), by the user's `predict` or else the link."""
         if not hasattr(self._source, "predict"):
             return self.link.inverse(raw)
         source_raw = self._source_shape(raw)
@@ -425,7 +431,7 @@ class CustomClassLoss(CustomLoss):
 
 
 def _as_floats_of_shape(shape: tuple[int, ...], result: Any, name: str) -> Array:
-    """Return a user function's result as a contiguous float64 array; raise ValueError for any other shape."""
+    """Return the user function `name`'s result as a contiguous float64 array; raise ValueError for other shapes."""
     numbers = _as_floats(result, name)
     if numbers.shape != shape:
         raise ValueError(f"{name} must return an array of shape {shape}; got {numbers.shape}.")
@@ -433,7 +439,7 @@ def _as_floats_of_shape(shape: tuple[int, ...], result: Any, name: str) -> Array
 
 
 def _as_floats(result: Any, name: str) -> Array:
-    """Return a user function's result as a float64 array; raise ValueError if it is not numeric or is complex."""
+    """Return the result of the user's function `name` as float64; raise ValueError unless it holds real numbers."""
     try:
         array = np.asarray(result)
         if array.dtype.kind == "c":

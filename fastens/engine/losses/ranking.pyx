@@ -72,7 +72,7 @@ cdef int compare_documents(const void* a, const void* b) noexcept nogil:
 
 
 cdef inline double discount_sum(const double[::1] discounts, double n_positions) noexcept nogil:
-    """Return the sum of the first `n_positions` (may be fractional) discounts, from the table of cumulative sums."""
+    """Return the sum of the first `n_positions` (may be fractional) discounts; `discounts` holds cumulative sums."""
     cdef Py_ssize_t last = discounts.shape[0] - 2
     cdef Py_ssize_t whole = last if n_positions >= last else <Py_ssize_t> floor(n_positions)
     return discounts[whole] + (n_positions - whole) * (discounts[whole + 1] - discounts[whole])
@@ -81,7 +81,10 @@ cdef inline double discount_sum(const double[::1] discounts, double n_positions)
 cdef Py_ssize_t find_blocks(
     const Document* documents, Py_ssize_t n, const double[::1] discounts, Block* blocks
 ) noexcept nogil:
-    """Group n sorted documents of equal score and gain into blocks with positions and discounts; return their count."""
+    """Group n sorted documents of equal score and gain, write the groups to `blocks`, and return their number.
+
+    Each block gets its positions and the sum of their discounts; `discounts` holds cumulative sums by position.
+    """
     cdef Py_ssize_t i, n_blocks = 0
     cdef double start = 0
     cdef Block* block = NULL
@@ -135,7 +138,11 @@ cdef void sum_precisions_above(Block* blocks, Py_ssize_t n_blocks, const double[
 cdef inline double metric_change(
     const Block* a, const Block* b, double top, double top_discount, const double[::1] discounts, int objective
 ) noexcept nogil:
-    """Return the unnormalised change of the metric if the first `top` documents of block `a` swap with block `b`."""
+    """Return the unnormalised change of the metric if the first `top` documents of `a` swap with block `b`.
+
+    Block `b` ranks below `a`, `top_discount` is the sum of the discounts of the `top` positions, and `objective` is the
+    code of the metric.
+    """
     cdef bint swaps_up = b.gain > a.gain
     if objective == PAIRS:
         return top * b.weight
@@ -146,9 +153,10 @@ cdef inline double metric_change(
 
 
 cdef double add_pair_derivatives(Block* a, Block* b, double change, const Options* options) noexcept nogil:
-    """Add the derivatives of all pairs of a document of `a` and one of `b`, which ranks below `a`.
+    """Add the derivatives of all pairs of a document of `a` and one of `b`, which ranks below `a`, to both blocks.
 
-    The pairs are weighted by the change of the metric. The result is the sum of the absolute gradients.
+    The pairs are weighted by `change`, the change of the metric if they swap. The result is the sum of the absolute
+    gradients.
     """
     cdef Block* high = a if a.gain > b.gain else b
     cdef Block* low = b if a.gain > b.gain else a
@@ -169,9 +177,9 @@ cdef double add_pair_derivatives(Block* a, Block* b, double change, const Option
 cdef double add_all_derivatives(
     Block* blocks, Py_ssize_t n_blocks, const double[::1] discounts, const Options* options
 ) noexcept nogil:
-    """Add the derivatives of all pairs with different gains, one of them within the truncation.
+    """Add the derivatives of all pairs of documents with different gains to their blocks.
 
-    The result is the sum of the absolute gradients.
+    The higher document of a pair must rank within the truncation. The result is the sum of the absolute gradients.
     """
     cdef Py_ssize_t i, j
     cdef double top, top_discount, change, total = 0

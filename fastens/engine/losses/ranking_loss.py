@@ -100,7 +100,10 @@ class LambdaRank(Loss):
         self._n_rounds, self._weight = self._n_rounds + 1, sample_weight
 
     def gradients(self, y: Array, raw: Array, gradients: Floats, hessians: Floats | None, n_threads: int = 1) -> None:
-        """Write lambdas and hessians, shape (1, n_rows); with positions, append the biases of the next round once."""
+        """Write lambdas to `gradients` and hessians to `hessians`, both of shape (1, n_rows).
+
+        If the rows have positions, the first call in a round also appends the position biases of the next round.
+        """
         assert hessians is not None
         metric, level = self._options.metric, self._options.truncation_level
         options = (1.0, math.inf if level is None else float(level), self._options.normalize, OBJECTIVES[metric])
@@ -151,7 +154,7 @@ class LambdaRank(Loss):
         return weighted_mean(queries.average_precision(raw[0], at), queries.weights(sample_weight), self.comm)
 
     def _queries(self, y: Array, label_gain: str) -> Queries:
-        """Return the queries of a target and a gain, which are cached for the last four targets."""
+        """Return the rows of `y` grouped by query, with the gain `label_gain`; the last four results are cached."""
         cached = next((entry for entry in self._cached if entry[0] is y and entry[1] == label_gain), None)
         others = [other for other in self._cached if other is not cached]
         self._cached = [*others[-3:], cached or (y, label_gain, Queries(y, label_gain))]
@@ -187,7 +190,7 @@ class Queries:
         self.kernel = Ranker(order.astype(np.int64), starts, gains, self._documents, discounts)
 
     def weights(self, sample_weight: Array | None) -> Array | None:
-        """Return one weight per query: its first document's weight divided by the number of documents it counts for."""
+        """Return one weight per query, or None for unweighted rows: its first row's weight / number of documents."""
         if sample_weight is None:
             return None
         return sample_weight[self._first] / self._documents[self._first]
@@ -200,10 +203,11 @@ class Queries:
         return out
 
     def average_precision(self, scores: Array, at: int | None) -> Array:
-        """Return the average precision of each query; documents with a relevance above 0 are relevant.
+        """Return the average precision of each query at its top `at` positions (all if None).
 
-        Documents with tied scores contribute the expectation over their orders (McSherry & Najork 2008, eq. 7). Queries
-        without relevant documents count as 1.
+        Documents with a relevance above 0 are relevant. Tied scores contribute the expectation over their orders
+        (McSherry & Najork 2008, eq. 7). Queries without relevant documents count as 1. Raises ValueError if numbers of
+        documents are not integers.
         """
         if not are_whole(self._documents):
             raise ValueError("sample_weight must hold integers (numbers of documents) for the average precision.")
@@ -395,7 +399,7 @@ class AFT(Loss):
         self._distribution, self._scale, self._code = distribution, scale, DISTRIBUTIONS[distribution]
 
     def check_target(self, y: Array) -> None:
-        """Raise ValueError unless observed times are positive and there are bounds from both sides."""
+        """Raise ValueError unless event times are positive and both finite upper and positive lower bounds occur."""
         event_times = y[events(y), 0]
         (smallest,) = max_floats(self.comm, -float(event_times.min(initial=np.inf)))
         if smallest >= 0:

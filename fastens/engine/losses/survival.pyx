@@ -133,13 +133,13 @@ cdef struct Rows:
 
 
 cdef _process_rows(const Rows* rows, int n_threads):
-    """Write the derivatives or losses of all rows, block by block in parallel."""
+    """Write derivatives of all rows to `rows.g` and `rows.h` or, if `g` is NULL, losses to `rows.out`, in parallel."""
     with nogil:
         dynamic_parallel_for(_process_block, <void*> rows, (rows.n_rows + BLOCK - 1) // BLOCK, n_threads)
 
 
 cdef void _process_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Write the derivatives of a block of `BLOCK` rows if there are buffers for them, otherwise the losses."""
+    """Write derivatives of one block of rows to `rows.g` and `rows.h` or, if `g` is NULL, losses to `rows.out`."""
     cdef const Rows* rows = <const Rows*> job
     cdef Py_ssize_t first = block * BLOCK, n = min(BLOCK, rows.n_rows - first)
     if rows.g == NULL:
@@ -158,7 +158,7 @@ cdef Py_ssize_t _select_upper_bounded(const double* y, Py_ssize_t n, int32_t* ro
 
 
 cdef void _evaluate(const Rows* rows, Py_ssize_t start, Py_ssize_t n, double* first, double* second) noexcept nogil:
-    """Write the first and second results of `rows.loops`, derivatives or losses, for n rows from index `start` on."""
+    """Write the outputs of `rows.loops`, derivatives or losses, for n rows from `start` on to `first` and `second`."""
     # All rows are first evaluated without their upper bounds in a vectorised loop; the rows with upper bounds are then
     # gathered and evaluated again.
     cdef double[BLOCK] low
@@ -199,7 +199,11 @@ def derivatives(
     int distribution, double scale, const float64_t[:, ::1] y, const float64_t[::1] raw, float64_t[::1] g,
     float64_t[::1] h, int n_threads,
 ):
-    """Write the first and second derivatives of each row's loss with respect to `raw` to `g` and `h`."""
+    """Write the first and second derivatives of each row's loss with respect to `raw` to `g` and `h`.
+
+    `distribution` is a code of `DISTRIBUTIONS`, `scale` is the scale of the log times, and `y` holds the lower and
+    upper bounds of the times, shape (n_rows, 2).
+    """
     cdef Rows rows
     if raw.shape[0] > 0:
         rows = Rows(
@@ -224,7 +228,7 @@ def row_losses(
     int distribution, double scale, const float64_t[:, ::1] y, const float64_t[::1] raw, float64_t[::1] out,
     int n_threads,
 ):
-    """Write minus the log likelihood of each row to `out`, shape (n_rows,)."""
+    """Write minus the log likelihood of each row to `out`, shape (n_rows,); parameters are as in `derivatives`."""
     cdef Rows rows
     if raw.shape[0] > 0:
         rows = Rows(

@@ -15,7 +15,7 @@ cdef enum:
 
 
 def best_level():
-    """Return the best vector level of this machine: 0 portable, 1 AVX2, 2 AVX-512."""
+    """Return the best level of SIMD instructions for leaf scans on this machine: 0 portable, 1 AVX2, 2 AVX-512."""
     return best_scan_level()
 
 
@@ -46,12 +46,15 @@ cdef inline bint goes_all_right(const Arrays* a, int64_t node) noexcept nogil:
 
 
 cdef inline bint needs_scan_set(const Arrays* a, int64_t node) noexcept nogil:
-    """Return True if a leaf scan tests a node by a set of codes, which is empty if no row goes left."""
+    """Return True if leaf scans test a node by a set: at categorical splits, or (empty set) if all rows go right."""
     return a.category_set[node] >= 0 or goes_all_right(a, node)
 
 
 cdef void assign_views(Program* program, const Arrays* a, int32_t* column_of) noexcept nogil:
-    """Assign indices to the columns and views that nodes read; `column_of` maps features to columns, first all -1."""
+    """Number the columns and views that nodes read in `program.columns`; a view is a feature's codes, or codes - 1.
+
+    `column_of` maps each feature to its index in these columns; all of its values are -1 before the call.
+    """
     cdef int64_t node
     cdef Column* column
     for node in range(a.n_nodes):
@@ -139,7 +142,11 @@ cdef void* allocate(size_t n_items, size_t item_size) except NULL:
 cdef void compile_walks(
     Program* program, const Arrays* a, uint64_t* words, int32_t* views, const int32_t* column_of, int32_t* depth
 ) noexcept nogil:
-    """Write the words and views of all nodes, and the walks of all trees; `depth` has space for the largest tree."""
+    """Write each node's word to `words` and view to `views` (if not NULL), and each tree's walk to the program.
+
+    `column_of` maps features to the program's columns. `depth` is a workspace with one element per node of the largest
+    tree.
+    """
     cdef int64_t node, root, n_nodes
     cdef int32_t t, view
     cdef bint has_sets
@@ -160,7 +167,10 @@ cdef void compile_walks(
 
 
 cdef void set_step_counts(Walk* walk, const Arrays* a, int64_t root, int64_t n_nodes, int32_t* depth) noexcept nogil:
-    """Set the number of steps that a walk makes at once, from the mean depth of the tree's leaves."""
+    """Set the numbers of steps of a walk between two checks for rows at leaves, from the mean depth of the leaves.
+
+    `depth` is a workspace with one element per node.
+    """
     cdef int64_t i, sum_of_depths = 0
     cdef int32_t left, mean
     depth[0] = 0
@@ -176,7 +186,7 @@ cdef void set_step_counts(Walk* walk, const Arrays* a, int64_t root, int64_t n_n
 
 
 cdef inline int8_t scan_threshold(const Arrays* a, int64_t node, uint8_t* next_set) noexcept nogil:
-    """Return the threshold of codes shifted by 128, or write the node's set to `next_set` and return 0."""
+    """Return a node's threshold minus 128; if the node needs a set, write it to `next_set` and return 0."""
     if not needs_scan_set(a, node):
         return <int8_t> (<int32_t> min(node_threshold(a, node), <uint16_t> 255) - 128)
     write_scan_set(a, node, next_set)
@@ -227,7 +237,7 @@ cdef void compile_scans(
 
 
 cdef int copy_baseline(Program* program, const float64_t[::1] baseline) except -1:
-    """Set the number of outputs and copy the baseline of each output to the program."""
+    """Set the program's number of outputs and its copy of `baseline`, which has one value per output."""
     cdef Py_ssize_t k
     program.n_outputs = <int32_t> baseline.shape[0]
     program.baseline = <float64_t*> allocate(baseline.shape[0], sizeof(float64_t))
@@ -262,7 +272,7 @@ cdef int allocate_program(Program* program, const Arrays* a) except -1:
 
 
 cdef int64_t measure_trees(Program* program, const Arrays* a) noexcept nogil:
-    """Set the program's n_features from the splits; return the number of nodes of the largest tree."""
+    """Set `program.n_features` to 1 + the last feature of a split; return the number of nodes of the largest tree."""
     cdef int64_t i, largest = 0
     for i in range(a.n_nodes):
         program.n_features = max(program.n_features, a.feature[i] + 1)
@@ -348,7 +358,7 @@ cdef class CompiledTrees:
             self.category_set, self.category_words = category_set, category_words
 
     cdef const float64_t* _read_values(self, value) except? NULL:
-        """Set the program's node values; return the values that leaf scans copy, or NULL if it cannot scan."""
+        """Point the program to the nodes' values; return the values that leaf scans copy, or NULL without scans."""
         cdef const float64_t[:, ::1] wide
         cdef const float32_t[:, ::1] narrow
         self.program.n_values = <int32_t> value.shape[1]
@@ -394,7 +404,10 @@ cdef inline void bin_feature(
 cdef inline void write_code(
     const Program* program, const Rows* rows, Py_ssize_t at, Column column, code_t* codes, Py_ssize_t view_stride
 ) noexcept nogil:
-    """Write the code of the value at offset `at` to the plain and the shifted view of its column."""
+    """Write the bin code of the value at offset `at` in the rows to the plain and shifted views of its column.
+
+    The shifted view holds the code minus 1. View v begins at `codes + v * view_stride`.
+    """
     cdef code_t code
     if rows.kind == c"f":
         bin_values(program.bins + column.feature, <const float32_t*> rows.data + at, 1, 1, &code)
@@ -409,7 +422,7 @@ cdef inline void write_code(
 cdef inline void write_stored_codes(
     const Program* program, const Rows* rows, Py_ssize_t row, code_t* codes, Py_ssize_t view_stride
 ) noexcept nogil:
-    """Write the codes of the stored values of one sparse row to their views."""
+    """Write the codes of the stored values of one sparse row to `codes`; view v begins at `codes + v * view_stride`."""
     # Consecutive values have different columns, whose bins are rarely in the L1 cache.
     cdef const int32_t* ahead
     cdef int64_t k, n_stored = rows.starts[rows.n_rows]
@@ -436,7 +449,10 @@ cdef void fill_stored(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, code_t* codes, Py_ssize_t row_stride,
     Py_ssize_t view_stride
 ) noexcept nogil:
-    """Write the codes of sparse rows, first of 0, then of stored values: records (view_stride 1) or views."""
+    """Write the codes of n_rows sparse rows from `row` on to `codes`: first the codes of 0, then of stored values.
+
+    The layout is one record per row if `view_stride` is 1, and otherwise one array per view.
+    """
     cdef const code_t* zeros = <const code_t*> program.zeros
     cdef Py_ssize_t r, v
     if view_stride == 1:

@@ -59,7 +59,10 @@ cdef inline void add_values(
     const Program* program, int32_t tree, const uint32_t* at, Py_ssize_t n_rows, float64_t* raw,
     Py_ssize_t row_stride, Py_ssize_t stride
 ) noexcept nogil:
-    """Add the values of the nodes `at` that the rows have reached in a tree to their raw predictions."""
+    """Add the values of the nodes `at`, which n_rows rows have reached in a tree, to the raw predictions `raw`.
+
+    Rows of `raw` are `row_stride` apart, and outputs are `stride` apart.
+    """
     cdef const float32_t* narrow = <const float32_t*> program.value
     cdef const float64_t* wide = <const float64_t*> program.value
     cdef Py_ssize_t r, k, n_values = program.n_values
@@ -92,7 +95,10 @@ cdef void shift_codes(const Program* program, Scratch* scratch, uint8_t** views)
 cdef inline int32_t add_next_trees(
     const Program* program, int32_t first, int32_t last, Scratch* scratch, Py_ssize_t n_rows, code_t** views
 ) noexcept nogil:
-    """Add one tree, or the first few trees that are scanned and have the same output; return their number."""
+    """Add tree `first`, or several from it on if they are scanned together, to `scratch.raw`; return how many.
+
+    Only trees below `last` that have the same output are scanned together.
+    """
     cdef int32_t n = 0, output = program.walks[first].output
     cdef Codes codes = Codes(NULL, 0, <const void* const*> views)
     if code_t is uint8_t:
@@ -151,7 +157,7 @@ cdef void add_block(
 cdef inline Codes fill_row_records(
     const Program* program, const Rows* rows, Py_ssize_t row, Py_ssize_t n_rows, Scratch* scratch
 ) noexcept nogil:
-    """Write the records of n_rows rows from `row` on to the workspace, and return a pointer to these codes."""
+    """Write the records of n_rows rows from `row` on to the workspace `scratch`; return a pointer to them."""
     if program.code_size == 1:
         fill_records(program, rows, row, n_rows, <uint8_t*> scratch.codes)
     else:
@@ -199,7 +205,10 @@ cdef void walk_row(
     const Program* program, const Rows* rows, const Sums* sums, int32_t* leaves, Py_ssize_t row, Scratch* scratch,
     code_t* record
 ) noexcept nogil:
-    """Walk one row through all trees at once; write its leaves, or add to its sums if `leaves` is NULL."""
+    """Walk one row through all trees at once; write its leaves, or add to its sums if `leaves` is NULL.
+
+    `record` is `scratch.codes`, with the type of the program's codes.
+    """
     cdef Codes codes = Codes(scratch.codes, 0, NULL)
     cdef float64_t* out
     cdef int32_t t, first = 0, last = program.n_trees
@@ -236,7 +245,7 @@ cdef void walk_one_by_one(
 cdef inline float64_t sum_of_nodes(
     const Program* program, const uint32_t* at, int32_t n, float64_t total
 ) noexcept nogil:
-    """Return `total` plus the values of n nodes, added in order in a register."""
+    """Return `total` plus the values of the n nodes `at`, added in this order in a register."""
     cdef const float32_t* narrow = <const float32_t*> program.value
     cdef const float64_t* wide = <const float64_t*> program.value
     cdef int32_t i
@@ -265,7 +274,10 @@ cdef struct Plan:
 cdef Plan plan_blocks(
     const Program* program, Py_ssize_t n_rows, Py_ssize_t max_rows, bint by_view, Py_ssize_t n_at
 ) noexcept nogil:
-    """Plan blocks of at most `max_rows` rows, or of SCAN_ROWS rows with views; n_at is the node indices per row."""
+    """Plan blocks of at most `max_rows` rows with records or, if `by_view`, of SCAN_ROWS rows with views.
+
+    `n_at` is the number of node indices that the workspace stores per row.
+    """
     cdef Plan plan
     cdef Py_ssize_t row_bytes = record_size(program) + (n_at + 1) * sizeof(uint32_t)
     plan.by_view, plan.one_by_one = by_view, False

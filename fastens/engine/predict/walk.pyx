@@ -45,7 +45,7 @@ cdef inline int32_t _next_node(const Split* split, const uint32_t* words, uint32
 
 
 cdef inline const code_t* _row_codes(const Rows* rows, Py_ssize_t row, code_t code_type) noexcept nogil:
-    """Return the codes of a row; `code_type` only selects the type of codes."""
+    """Return a pointer to the codes of a row; `code_type` is ignored, it only selects the C type of codes."""
     return <const code_t*> (rows.codes + row * rows.stride)
 
 
@@ -59,7 +59,7 @@ cdef inline int32_t _find_leaf(const Tree* tree, const code_t* codes, int32_t no
 cdef inline int32_t _find_changed_leaf(
     const Tree* tree, const int32_t* column_of, const code_t* codes, const code_t* other, int32_t node, int32_t column
 ) noexcept nogil:
-    """Return the leaf that a row reaches from a node if one column's codes come from another row."""
+    """Return the leaf that a row with `codes` reaches from `node` if features of `column` have the codes `other`."""
     cdef Py_ssize_t feature
     while tree.splits[node].left > 0:
         feature = tree.splits[node].feature
@@ -83,7 +83,10 @@ cdef struct LeftOut:
 
 
 cdef void _add_left_out(const LeftOut* out, Py_ssize_t first, code_t code_type) noexcept nogil:
-    """Add the leaf values of a tree to the sums of a block's rows with count 0; `code_type` selects the codes' type."""
+    """Add the leaf values of a tree to the sums of a block of rows, from `first` on, whose sample count is 0.
+
+    `code_type` only selects the C type of codes.
+    """
     cdef Py_ssize_t row, k, n = out.n_values
     cdef int32_t leaf
     for row in range(first, min(first + BLOCK_ROWS, out.rows.n_rows)):
@@ -119,7 +122,7 @@ cdef struct Query:
 
 
 cdef inline float64_t _loss(const Query* query, Py_ssize_t row, int32_t node) noexcept nogil:
-    """Return the number of wrong classes, or the sum of squared errors, over the targets of a row at a node."""
+    """Return the loss of a node's prediction for a row: the number of wrong classes, or the sum of squared errors."""
     cdef const float64_t* y = query.y + row * query.n_targets
     cdef const float64_t* answer = query.answers + node * query.n_targets
     cdef float64_t miss, loss = 0.0
@@ -174,9 +177,10 @@ cdef struct Changed:
 
 
 cdef void _add_row_changes(const Changed* query, Py_ssize_t i, int64_t* seen, code_t code_type) noexcept nogil:
-    """Add to `query.out`, for each column on a row's path, the change of a tree's value if it comes from another row.
+    """Add to `query.out` the changes of a tree's value if one column of a row comes from another row, by path column.
 
-    `i` is the index of the row within the query, and `code_type` only selects the type of codes.
+    `i` is the index of the row within the query, `seen` is a workspace, and `code_type` only selects the C type of
+    codes.
     """
     cdef const Tree* tree = query.tree
     cdef const Rows* rows = query.rows
@@ -255,14 +259,17 @@ cdef class Walker:
         free(self.splits)
 
     cdef Tree _tree(self, Py_ssize_t t) noexcept nogil:
-        """Return a tree by its index."""
+        """Return tree t, as pointers to its splits and to the words of all category sets."""
         return Tree(self.splits + self.offsets[t], &self.words[0])
 
     def add_left_out(
         self, Py_ssize_t t, const value_t[:, :] values, const float64_t[::1] counts, float64_t[:, ::1] sums,
         int32_t[::1] n_trees, int n_threads
     ):
-        """Add the values of tree t, (n_nodes, n_values), to `sums` of rows with count 0; increment their `n_trees`."""
+        """Add the values of tree t to `sums` for the rows that its sample left out, and 1 to their `n_trees`.
+
+        `values` has shape (n_nodes, n_values), and `counts` is how often the tree's sample holds each row.
+        """
         cdef Tree tree = self._tree(t)
         cdef LeftOut out = LeftOut(
             &counts[0], &sums[0, 0], &n_trees[0], &tree, &self.rows, values_of(values), values.shape[1], self.is_wide

@@ -212,7 +212,7 @@ def _scales_by_background(scales: Array) -> Array:
 
 
 def _cached_paths(ensemble: TreeEnsemble, column_of: NDArray[np.intp]) -> Paths:
-    """Return the arrays for the Shapley kernel, cached in the ensemble's notes unless the ensemble is large."""
+    """Return `_compute_paths(ensemble, column_of)`, cached in the ensemble's notes unless the ensemble is large."""
     cached = ensemble.notes.get("paths")
     if cached is None or not np.array_equal(cached.column, column_of):
         cached = _compute_paths(ensemble, column_of.astype(np.int32))
@@ -222,7 +222,7 @@ def _cached_paths(ensemble: TreeEnsemble, column_of: NDArray[np.intp]) -> Paths:
 
 
 def _compute_paths(ensemble: TreeEnsemble, column_of: NDArray[np.int32]) -> Paths:
-    """Return the arrays for the Shapley kernel, with `column_of` as the column of each feature."""
+    """Return columns, edge shares and tables for the Shapley kernel; `column_of` maps each feature to its column."""
     share, position, n_on_path, depth = edge_shares(
         ensemble.node_offsets, ensemble.left_child, column_of[ensemble.feature], ensemble.weight.astype(np.float64)
     )
@@ -261,7 +261,7 @@ def on_used_columns(trees: TreeEnsemble, X: Any) -> tuple[TreeEnsemble, Any]:
     Parameters
     ----------
     trees : TreeEnsemble
-        The trees.
+        The trees. Ensembles of a subclass, such as trees with linear leaves, are returned unchanged.
     X : row source
         The rows.
 
@@ -394,7 +394,7 @@ def leaf_features(trees: TreeEnsemble, leaves: NDArray[np.int32]) -> csr_matrix:
 
 
 def _global_leaves(trees: TreeEnsemble, X: Any, n_threads: int) -> NDArray[np.int64]:
-    """Return the leaf of each row in each tree, row by row, as node indices that run over all trees."""
+    """Return a flat array, row by row, of each row's leaf in each tree, as node indices that run over all trees."""
     narrow, rows = on_used_columns(trees, X)
     leaves = map_parts(lambda part: narrow.apply(part, n_threads), rows)
     return (leaves + trees.node_offsets[:-1]).ravel()
@@ -424,7 +424,10 @@ class LeftOut:
         self._walker = None if matrix.is_sparse else Walker(trees, matrix)
 
     def predict(self, t: int, counts: Array, n_trees: NDArray[np.int32]) -> Array:
-        """Return tree t's values for rows with count 0, and 0 for others; increment `n_trees` of rows with count 0."""
+        """Return tree t's values, (n_rows, n_outputs), for the rows that its sample left out, and 0 for other rows.
+
+        `counts` is how often the sample holds each row. `n_trees` is increased by 1 for the rows with count 0.
+        """
         first, last = self._trees.node_offsets[t : t + 2]
         values, out = self._trees.value[first:last], np.zeros((len(counts), self._trees.n_outputs))
         if self._walker is not None:
@@ -530,10 +533,10 @@ class Shuffled:
         self._block = max(1, _BLOCK_VALUES // (matrix.n_features * trees.n_outputs))
 
     def blocks(self, others: NDArray[np.uint32]) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield each block's rows, their mean predictions, and those with each column taken from the rows `others`.
+        """Yield each block's rows, their mean predictions, and their predictions with one column taken from other rows.
 
-        Mean predictions have shape (n, n_outputs), changed predictions (n_columns, n, n_outputs). `others` holds the
-        index of another row for each row.
+        Mean predictions have shape (n, n_outputs). Changed predictions have shape (n_columns, n, n_outputs): in entry
+        j, column j takes the value of the row `others[i]` for row i.
         """
         for first in range(0, len(others), self._block):
             last = min(first + self._block, len(others))

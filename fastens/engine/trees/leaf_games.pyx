@@ -51,9 +51,10 @@ cdef void prepare_leaf(Leaf* leaf) noexcept nogil:
 cdef void compute_parts(
     const Leaf* leaf, const uint32_t* masks, Py_ssize_t stride, Py_ssize_t row, float64_t* parts
 ) noexcept nogil:
-    """Write the Shapley values of the path's features, or pairs, per unit of leaf value for SHAPLEY_LANES masks.
+    """Write the Shapley values of the path's features, or pairs, per unit of leaf value to `parts`, for each lane.
 
-    Bit i of a mask is set if a row passes all tests of the i-th feature. `row` is the first row of masks of rows.
+    Each of the SHAPLEY_LANES lanes has a mask, whose bit i is set if a row passes all tests of the i-th feature on the
+    path; the words of a mask are `stride` apart. If the masks belong to rows, `row` is the first of them.
     """
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
@@ -71,7 +72,10 @@ cdef void compute_parts(
 # ------------------------------------------------------------------------------------------ against training weights
 
 cdef void divide_by_term(const Leaf* leaf, bint by_t) noexcept nogil:
-    """Write the products without a linear term's feature, in lanes that include it; multiply them by t if `by_t`."""
+    """Write the path products without the linear term's feature to `stack.divided`, times t if `by_t`.
+
+    The products of a quadrature point t are 0 in lanes whose mask lacks the feature.
+    """
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* known = stack.path.known + leaf.term_member * SHAPLEY_LANES
     cdef Py_ssize_t q, lane
@@ -82,7 +86,10 @@ cdef void divide_by_term(const Leaf* leaf, bint by_t) noexcept nogil:
 
 
 cdef void collect_parts(const Leaf* leaf, float64_t* parts) noexcept nogil:
-    """Write the path-dependent Shapley value of each path feature per unit of leaf value, (leaf.n, SHAPLEY_LANES)."""
+    """Write each path feature's Shapley value per unit of leaf value to `parts`, shape (leaf.n, SHAPLEY_LANES).
+
+    The values are path-dependent: features outside a coalition are averaged with the training weights.
+    """
     cdef Stack* stack = leaf.walk.stack
     cdef const float64_t* products = stack.products if leaf.term < 0 else stack.divided
     cdef int32_t i, q, lane
@@ -135,7 +142,7 @@ cdef void compute_parts_against_rows(
 ) noexcept nogil:
     """Write the Shapley values of the path's features, or pairs, per unit of leaf value, against background rows.
 
-    Values are written for SHAPLEY_LANES masks and summed over the patterns of background rows.
+    The arguments are as in `compute_parts`. The values in `parts` are summed over the patterns of background rows.
     """
     cdef const Rows* rows = leaf.walk.rows
     cdef Stack* stack = leaf.walk.stack
@@ -265,7 +272,10 @@ cdef inline float64_t deviation(const Lines* lines, Py_ssize_t term, float64_t v
 
 
 cdef void clear_non_finite_bits(const Leaf* leaf, const LinePart* part) noexcept nogil:
-    """Clear the term's feature bit in masks of rows whose value is not finite, which linear terms do not support."""
+    """Clear the bit of the term's feature in the masks of all rows whose value of it is not finite.
+
+    Linear terms do not support such values. The masks of explained and background rows are both changed.
+    """
     cdef const Rows* rows = leaf.walk.rows
     cdef Py_ssize_t feature = rows.trees.lines.features[part.term], i
     cdef uint32_t* masks = leaf.walk.stack.line_masks + part.member // MASK_BITS * leaf.walk.stride
@@ -279,7 +289,7 @@ cdef void clear_non_finite_bits(const Leaf* leaf, const LinePart* part) noexcept
 
 
 cdef void add_row_terms(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts) noexcept nogil:
-    """Add the contributions of a leaf's linear terms for one row against the background rows of a pattern."""
+    """Add the contributions of a leaf's `n_parts` linear terms for one row against the background rows of a pattern."""
     cdef const Walk* walk = leaf.walk
     cdef const Rows* rows = walk.rows
     cdef Stack* stack = walk.stack
@@ -320,7 +330,7 @@ cdef void add_row_terms(const Leaf* leaf, Py_ssize_t row, const Pattern* pattern
 cdef void add_term_values(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    """Add the values of a leaf's linear terms to its features, for one row against the rows of a pattern.
+    """Add the values of a leaf's `n_parts` linear terms to its features, for one row against the rows of a pattern.
 
     `both` is the worth of the game between the features whose tests only the row passes and those that only the pattern
     passes. `mixed` is the additional worth if the feature of a term, whose tests both pass, comes from the row.
@@ -351,7 +361,7 @@ cdef void add_term_values(
 cdef void add_term_interactions(
     const Leaf* leaf, Py_ssize_t row, const Pattern* pattern, int32_t n_parts, float64_t both, float64_t mixed
 ) noexcept nogil:
-    """Add the halved interaction values of a leaf's linear terms, for one row against the rows of a pattern.
+    """Add the halved interactions of a leaf's `n_parts` linear terms, for one row against the rows of a pattern.
 
     `both` and `mixed` are the worths that `add_term_values` describes.
     """
@@ -392,7 +402,11 @@ cdef inline float64_t pair_worth(
 
 
 cdef inline int32_t mask_side(const uint32_t* others, const uint32_t* own, Py_ssize_t stride, int32_t j) noexcept nogil:
-    """Return 1 if only the row passes the tests of feature j, -1 if only the background row does, 0 if both do."""
+    """Return bit j of the row's mask `own` minus bit j of the background pattern's contiguous mask `others`.
+
+    The result is 1 if only the row passes the tests of feature j, -1 if only the pattern does, and otherwise 0. Words
+    of `own` are `stride` apart.
+    """
     return <int32_t>has_bit(own, stride, j) - <int32_t>has_bit(others, 1, j)
 
 

@@ -213,7 +213,10 @@ class LeafRows:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], node_offsets: NDArray[np.int64], n_members: int) -> LeafRows:
-        """Create an instance from the output of `to_arrays`; raise ValueError if the arrays are invalid."""
+        """Create an instance from the output of `to_arrays`; raise ValueError if the arrays are invalid.
+
+        They must describe trees whose first nodes are `node_offsets`, and members below `n_members`.
+        """
         first_node, starts, members = (arrays[PREFIX + name] for name in ("first_node", "starts", "members"))
         weights = arrays.get(PREFIX + "weights")
         is_sound = (
@@ -269,7 +272,11 @@ class TreeMedian:
         return np.concatenate([self.of_leaves(of_block, n_threads, n_trees) for of_block in leaves])
 
     def of_leaves(self, leaves: NDArray[np.int32], n_threads: int, n_trees: int) -> NDArray[np.float64]:
-        """Return the weighted medians of the first `n_trees` trees for rows with these leaves, (n_rows, n_trees)."""
+        """Return the weighted median over the first `n_trees` trees of each row's leaf values, shape (n_rows,).
+
+        `leaves` holds the leaf of each row in each tree, as a node index within the tree, shape (n_rows, n_trees or
+        more).
+        """
         ranks = np.ascontiguousarray(self._rank[leaves[:, :n_trees] + self._ensemble.node_offsets[:n_trees]])
         weights = np.ascontiguousarray(self._weights[:n_trees])
         out = np.empty(len(leaves), dtype=np.int32)
@@ -350,7 +357,10 @@ def _distinct_by_feature(
 
 
 def _split_midpoints(tree: Tree, matrix: AnyMatrix, X: Any, n_threads: int) -> np.ndarray:
-    """Return the midpoint between the training values on both sides of each node, else the lower value; (n_nodes,)."""
+    """Return the midpoint between the training values on both sides of each split, shape (n_nodes,).
+
+    If rounding prevents the midpoint from separating both sides, the largest value on the left is returned instead.
+    """
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
     low = np.full((n_threads, tree.n_nodes), -np.inf)
     high = np.full((n_threads, tree.n_nodes), np.inf)

@@ -39,7 +39,10 @@ cdef int ascending(const void* a, const void* b) noexcept nogil:
 cdef inline void gather_members(
     const Leaves* leaves, const int32_t* leaf_of_tree, bint normalise, Gathered* gathered
 ) noexcept nogil:
-    """Sum each member's weights over a row's leaves, after scaling each leaf's weights to sum to 1 if `normalise`."""
+    """Sum each member's weights over a row's leaves into `gathered`; `leaf_of_tree` is the row's leaf in each tree.
+
+    If `normalise`, the weights of each leaf are first scaled to sum to 1.
+    """
     cdef Py_ssize_t t
     cdef int64_t e, first, last
     cdef uint32_t member
@@ -377,7 +380,11 @@ cdef void _write_medians(
     const int32_t* ranks, const float64_t* weights, Py_ssize_t n_rows, Py_ssize_t n_values, float64_t half,
     float64_t* cells, int32_t* out,
 ) noexcept nogil:
-    """Write each row's lowest rank with half of the weight at or below it; `cells` must be and stay zeros."""
+    """Write each row's lowest rank with at least `half` of the weight at or below it to `out`.
+
+    `ranks` has shape (n_rows, n_values), and `weights` has one weight per value. `cells`, one per rank, must be 0 and
+    are 0 again afterwards.
+    """
     cdef Py_ssize_t i, t
     cdef int32_t rank
     cdef float64_t below
@@ -442,7 +449,10 @@ ctypedef fused number_t:
 
 
 def sum_up(const int64_t[::1] node_offsets, const int32_t[::1] left_child, number_t[::1] values):
-    """Set `values` of every inner node to the sum of its children's; children must follow their parents."""
+    """Set `values` of every inner node to the sum of its children's values, from the leaves upwards.
+
+    `node_offsets` holds the first node of each tree and the number of nodes. Children must follow their parents.
+    """
     cdef Py_ssize_t tree, node, root, child
     with nogil:
         for tree in range(node_offsets.shape[0] - 2, -1, -1):

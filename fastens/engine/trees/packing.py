@@ -38,7 +38,7 @@ def check_structure(ensemble: Any) -> None:
 
 
 def require(condition: bool, name: str) -> None:
-    """Raise ValueError that the array `name` does not describe trees unless the condition holds."""
+    """Raise ValueError with the message "`name` does not describe trees" if the condition is False."""
     if not condition:
         raise ValueError(f"{name} does not describe trees")
 
@@ -205,7 +205,7 @@ def unpack_splits(packed: Mapping[str, np.ndarray], binning: Binning | None = No
 
 
 def _fill_inner_nodes(of_inner: np.ndarray, inner: np.ndarray, n_nodes: int, of_leaf: int) -> np.ndarray:
-    """Return an array with `of_inner` at the indices `inner` and the constant `of_leaf` at all other nodes."""
+    """Return an array of `n_nodes` elements: `of_inner` at the indices `inner`, and `of_leaf` at all others."""
     out = np.full(n_nodes, of_leaf, of_inner.dtype)
     out[inner] = of_inner
     return out
@@ -274,14 +274,20 @@ def _omit_expected(array: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _contiguous_set_starts(trees: Any, nodes: np.ndarray, binning: Binning | None = None) -> np.ndarray:
-    """Return the first word of each node's category set if sets are stored contiguously in node order."""
+    """Return the first word of the category set of each of `nodes`, if sets are stored contiguously in node order.
+
+    The number of words of a set follows from the number of codes in the binning (default: the binning of the trees).
+    """
     binning = trees.binning if binning is None else binning
     n_words = (np.asarray(binning.n_codes, dtype=np.int64)[trees.feature[nodes]] + 31) // 32
     return np.cumsum(n_words) - n_words
 
 
 def _unpack_category_sets(packed: np.ndarray, arrays: Arrays, binning: Binning) -> np.ndarray:
-    """Return the first word of each node's category set, -1 for other nodes; raise ValueError if invalid."""
+    """Return the first word of each node's category set, -1 for other nodes; raise ValueError if invalid.
+
+    `packed` holds the first words of the categorical splits, or is empty if sets are stored contiguously in node order.
+    """
     trees = SimpleNamespace(**arrays)
     check_binning_fits(trees, binning)
     is_set = (trees.feature >= 0) & np.asarray(binning.is_categorical, dtype=bool).take(trees.feature)

@@ -52,7 +52,10 @@ cdef enum:
 cdef inline void mark_rows(
     const EdgeTest* test, const code_t* codes, Py_ssize_t n, const uint32_t* above, uint32_t* masks
 ) noexcept nogil:
-    """Write each row's mask of passed features: `above`, with the bit of the split's feature updated by the test."""
+    """Write each row's mask of passed features to `masks`: its mask `above` after the node's parent split.
+
+    The bit of the split's feature is set or cleared by `test`, the condition on bin codes to take the edge.
+    """
     if code_t is uint8_t:
         mark_bytes(test, codes, n, above, masks)
     else:
@@ -63,7 +66,10 @@ cdef inline void mark_rows_by_set(
     const EdgeTest* test, const uint32_t* words, const code_t* codes, Py_ssize_t n, const uint32_t* above,
     uint32_t* masks,
 ) noexcept nogil:
-    """Write each row's mask of passed features after a categorical split, whose left codes are the set `words`."""
+    """Write each row's mask of passed features to `masks`: `above`, updated by a categorical split.
+
+    The set `words` holds the codes that go left.
+    """
     cdef Py_ssize_t i
     cdef uint32_t passes, bit = <uint32_t>1 << test.bit
     for i in range(n):
@@ -161,9 +167,10 @@ cdef void explain_leaf(const Walk* walk, int32_t depth) noexcept nogil:
 
 
 cdef bint find_deviations(Leaf* leaf) noexcept nogil:
-    """Write a linear term's deviations from the leaf's mean; return False if its column is not on the path.
+    """Write the deviations of the linear term `leaf.term` from its value at the leaf's mean to `factors`, by row.
 
-    The deviation of a row, in `factors`, is 0 if a value that one of the leaf's terms needs is missing.
+    A deviation is 0 if a value that one of the leaf's terms needs is missing. Returns False if the term's column is not
+    on the leaf's path.
     """
     cdef const Lines* lines = &leaf.walk.rows.trees.lines
     cdef Stack* stack = leaf.walk.stack
@@ -391,7 +398,8 @@ cdef Lines linear_terms_of(linear):
 cdef Py_ssize_t chunk_size(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n_groups, int n_threads) noexcept:
     """Return the number of rows that are explained together, a multiple of SHAPLEY_LANES.
 
-    Chunks have equal size, and there are several if threads would otherwise lack work.
+    Chunks have equal size, and there are several if threads would otherwise lack work. `row_bytes` is the size of the
+    results of one row.
     """
     cdef Py_ssize_t most = max(min(<Py_ssize_t>MAX_ROWS, RESULT_BYTES // row_bytes), 1), n_chunks = 1
     if n_threads > 1:
@@ -401,9 +409,10 @@ cdef Py_ssize_t chunk_size(Py_ssize_t n_rows, Py_ssize_t row_bytes, Py_ssize_t n
 
 
 cdef group_trees(const int64_t[::1] first_node, Py_ssize_t row_bytes):
-    """Return the first tree of each group, and the number of trees; groups have about equal numbers of nodes.
+    """Return the bounds of groups of trees with about equal numbers of nodes: group i has trees [i] to [i + 1] - 1.
 
-    Groups depend only on the trees and the request, so that sums are reproducible.
+    Groups depend only on the trees and on `row_bytes`, the size of the results of one row, so that sums are
+    reproducible.
     """
     cdef Py_ssize_t n_nodes = first_node[len(first_node) - 1]
     cdef Py_ssize_t n = min(n_nodes * NODE_BYTES // max(row_bytes, NODE_BYTES * MIN_NODES), MAX_GROUPS)

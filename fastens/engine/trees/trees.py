@@ -287,7 +287,8 @@ class TreeEnsemble:
     def with_unseen_on_average(self) -> TreeEnsemble:
         """Return these trees with unseen categories routed so that they get the average of both sides; see unseen.pyx.
 
-        Until then, `missing_left` marks the categorical splits whose node had no missing values in training.
+        In the trees as grown, `missing_left` marks the categorical splits whose node had no missing values in training;
+        these splits are changed.
         """
         splits = self.splits()
         if not ((splits.category_set >= 0) & (splits.missing_left > 0)).any():
@@ -344,7 +345,10 @@ class TreeEnsemble:
 
     @cached_property
     def _leaner(self) -> TreeEnsemble | None:
-        """Leaner trees or None, but never `self`: the reference cycle would delay freeing memory until a GC run."""
+        """Equivalent trees with one-byte codes; None if codes already have one byte, or too many thresholds are in use.
+
+        The value is never `self`: the reference cycle would delay freeing memory until a GC run.
+        """
         if self.binning.code_dtype.itemsize == 1:
             return None
         lean = self.with_used_thresholds()

@@ -36,10 +36,12 @@ def send_unseen(
     float64_t[:, ::1] mean, const int32_t[::1] tree_output, int32_t n_features, int32_t n_outputs,
     uint32_t[::1] words,
 ):
-    """Write the bit of code 0 to the category sets in `words` for the nodes where `is_free`.
+    """Choose the side of unseen categories (code 0) at the splits where `is_free`, and write it to their sets.
 
-    All arrays except the first and the last three are indexed by node. `mean` holds the values of leaves on input, and
-    the values of inner nodes are written to it. `first_node` and `tree_output` are indexed by tree.
+    Free splits are categorical and had no missing values in training. Bit 0 of a split's category set in `words` is set
+    if code 0 goes left. All arrays except the first and the last three are indexed by node. `mean` holds the values of
+    leaves on input, and the values of inner nodes are written to it. `first_node` and `tree_output` are indexed by
+    tree.
     """
     cdef float64_t[:, ::1] errors = np.zeros((n_features, n_outputs))
     cdef float64_t[::1] share = np.zeros(left_child.shape[0])
@@ -68,7 +70,11 @@ cdef void choose_sides(
     const uint8_t[::1] is_free, const float64_t[::1] weight, const float64_t[:, ::1] mean, float64_t[::1] share,
     uint32_t[::1] words, float64_t[::1] error, int32_t f, int64_t first, int64_t end,
 ) noexcept:
-    """Choose the unseen categories' side at free splits on feature `f`, nodes first to end - 1; update `error`."""
+    """Choose the side of unseen categories at the free splits on feature `f` of one tree, nodes first to end - 1.
+
+    The side is written to bit 0 of the sets in `words`. `share` is a workspace: the fraction of unseen rows at each
+    node. `error`, the accumulated error of `f` for each value, is updated.
+    """
     cdef int64_t node, child
     cdef float64_t both
     cdef bint is_left
@@ -93,7 +99,7 @@ cdef void choose_sides(
 cdef inline void _add_error(
     const float64_t[:, ::1] mean, float64_t share, float64_t[::1] error, int64_t node, int64_t side
 ) noexcept:
-    """Add the error of sending a share of rows to the node `side` instead of to both children of `node`."""
+    """Add share * (mean of `side` - mean of `node`) to `error`: the effect of sending rows only to the child `side`."""
     cdef Py_ssize_t k
     for k in range(mean.shape[1]):
         error[k] += share * (mean[side, k] - mean[node, k])
@@ -103,7 +109,10 @@ cdef bint _left_is_better(
     const float64_t[:, ::1] mean, float64_t share, const float64_t[::1] error, int64_t node, int64_t child,
     bint left_is_larger,
 ) noexcept:
-    """Return True if sending unseen categories left brings the error closer to 0; ties go to the larger child."""
+    """Return True if sending unseen categories left brings the error closer to 0; ties go to the larger child.
+
+    `child` is the left child of `node`, and `share` is the fraction of unseen rows at the node.
+    """
     cdef float64_t left = 0.0, right = 0.0
     cdef Py_ssize_t k
     for k in range(mean.shape[1]):
