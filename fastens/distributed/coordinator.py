@@ -133,7 +133,7 @@ def check_before_reading(model: Any, X: Any, fit_params: Mapping[str, Any]) -> N
     if not model._capabilities.supports_distributed_fit:
         raise ValueError(f"{refuse('X', X, f'{type(model).__name__}.fit')}")
     model._check_parameters()
-    model._check_all_read()
+    model._check_ignored_parameters()
     if fit_params.get("eval_set") is not None:
         raise ValueError("eval_set must be None in distributed fits. Pass X_val and y_val instead.")
     for name, table in (("X", X), ("X_val", fit_params.get("X_val"))):

@@ -167,7 +167,10 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
         if hasattr(model, "callbacks"):
             model.callbacks = [_Relay(task, comm, watcher)]
         try:
-            with nullcontext() if task.checkpoint is None else as_file(task.checkpoint) as path, model._over(comm):
+            with (
+                nullcontext() if task.checkpoint is None else as_file(task.checkpoint) as path,
+                model._using_comm(comm),
+            ):
                 model.fit(**arguments, **({} if path is None else {"resume": path}))
         except (TypeError, ValueError) as error:
             raise _locate_error(error, model, arguments, sizes) from None

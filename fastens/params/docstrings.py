@@ -25,7 +25,7 @@ _ENTRIES = re.compile(r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+
 
 
 def entries(text: str) -> dict[str, tuple[str, str]]:
-    """Return the type and the description, as a tuple by name, of each entry of a numpydoc section."""
+    """Return {name: (type, description)} for the entries in the text of one numpydoc section."""
     parts = _HEADER.split(text)[1:]
     return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
 
@@ -91,7 +91,7 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
 
 
 def _sort_parameters(text: str, names: list[str]) -> str:
-    """Return a docstring with its parameters in the order of `names`, followed by all others."""
+    """Return a docstring whose parameter entries follow the order of `names`; entries not in `names` come last."""
     start, title, rest = text.partition("Parameters\n----------\n")
     section, *others = rest.split("\n\n", 1)
     positions = {name: index for index, name in enumerate(names)}
