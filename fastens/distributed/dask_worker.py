@@ -67,7 +67,7 @@ class WorkerSession(Session):
         self._senders: list[asyncio.Task[None]] = []
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Send an array or bytes to a rank, without waiting for it."""
+        """Send an array or a picklable value to a rank, without waiting; the first call connects to it."""
         if rank not in self._sends_by_socket:
             asyncio.run_coroutine_threadsafe(self._connect(rank), self._loop)
             self._sends_by_socket[rank] = self.mailbox.take(rank, _CONNECTED)
@@ -214,7 +214,7 @@ def store_partition(key: Key, table: str, number: int, names: Sequence[str], *va
 
 
 def train_rank(key: Key, *n_rows: int) -> Any:
-    """Train a rank; `n_rows` only make Dask wait for its partitions. Return the fitted state on rank 0, else None."""
+    """Train the rank of a session; Dask passes `n_rows` after loading. Return rank 0's fitted state, else None."""
     secede()
     return _find_session(key).train(get_worker().state.nthreads)
 
