@@ -290,7 +290,7 @@ async def _key_holders(client: Client, futures: list[Future]) -> dict[Any, list[
 
 
 async def _call_workers(client: Client, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float) -> list[Any]:
-    """Call a function with each tuple (address, *arguments) concurrently; return the results or exceptions in order."""
+    """Call `function` concurrently for each (address, *arguments); return results or exceptions, in the same order."""
 
     async def call(address: str, *args: Any) -> Any:
         by_address = await asyncio.wait_for(client._run(function, *args, workers=[address]), seconds)

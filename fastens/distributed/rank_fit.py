@@ -182,7 +182,11 @@ Sizes = dict[str, list[tuple[Any, int]]]
 
 
 def _collect_arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tuple[dict[str, Any], Sizes]:
-    """Return the arguments of `fit`, with partitions moved out of `tables`, and their (index, n_rows) by table."""
+    """Return the arguments of `fit` on this rank, and the (index, n_rows) of the partitions of each table.
+
+    The partitions are moved out of the dict `tables`. If the fit uses queries, ranks exchange rows first, so that each
+    query is on one rank.
+    """
     arguments: dict[str, Any] = dict(task.arguments)
     sizes: Sizes = {}
     for table in sorted(tables):  # the same order on all ranks
@@ -199,7 +203,10 @@ def _collect_arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts])
 
 
 def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
-    """Raise ValueError if the columns of partitions differ, on any rank; warn if numbers become categories."""
+    """Raise ValueError on all ranks if partitions have different columns, or dates and other types in one column.
+
+    Warns, on rank 0, if a column has numbers in some partitions and text in others; all then become categories.
+    """
     described = [(_partition_number(part), *_describe_columns(part[table])) for part in parts if part[table].shape[0]]
     descriptions = [each for of_rank in comm.allgather(described) for each in of_rank]
     first_kinds: dict[int, tuple[str, str]] = {}

@@ -105,7 +105,7 @@ def _check_writable(path: str) -> None:
 
 
 def _check_loss(path: str, kind: str | None, inputs: Sequence[str | None]) -> None:
-    """Raise CommandError if an input or a file of another kind would be replaced."""
+    """Raise CommandError if writing `path` would replace an input or a file of another kind."""
     for source in inputs:
         if source is not None and os.path.exists(source) and os.path.samefile(path, source):
             raise CommandError(
