@@ -320,7 +320,7 @@ def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> An
 
 
 def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: int = 1) -> dict[str, Any]:
-    """Return {"3.0": {name: array}} for arrays named `prefix` + "3.0." + name, with `n_numbers` numbers (here 2)."""
+    """Group arrays named `prefix` + "3.0." + name (with `n_numbers` = 2) as {"3.0": {name: array}}."""
     groups: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith(prefix):

@@ -101,10 +101,10 @@ def _sort_parameters(text: str, names: list[str]) -> str:
 
 
 def complete_method(method: Any) -> None:
-    """Replace placeholders in the docstring of a method, and set aside what only the reference of the site shows.
+    """Replace placeholders in a method's docstring, in place, and shorten the docstring of a public method for `help`.
 
     ``{X}``, ``{y}`` and ``{sample_weight}`` become their shared descriptions. ``help()`` of a class prints the
-    docstrings of all of its methods, so errors, references and examples are left to `_full_docstring`.
+    docstrings of all of its methods, so only the copy in `_full_docstring` keeps errors, references and examples.
     """
     if not method.__doc__ or hasattr(method, "_full_docstring"):
         return

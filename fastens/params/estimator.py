@@ -166,7 +166,10 @@ class ChecksParameters(BaseEstimator):
             raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 
     def _merge_nested_options(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return `params` with keys such as "growth__max_depth" merged into new option records."""
+        """Return `params` with keys such as "growth__max_depth" merged into new option records.
+
+        Nested keys of estimators are kept. Raises ValueError if a nested key belongs to neither.
+        """
         nested: dict[str, dict[str, Any]] = {}
         merged = dict(params)
         all_params = self.get_params() | params if any("__" in key for key in params) else params

@@ -61,7 +61,7 @@ def table(head: list[str], rows: Iterable[list[str]], class_: str | None = None)
 
 
 def wide_table(head: Html, rows: Iterable[Html], class_: str | None = None) -> Html:
-    """Return an HTML table of rows of elements that scrolls horizontally if it is too wide for the page."""
+    """Return an HTML table of the element `head` and row elements; it scrolls horizontally if it is too wide."""
     whole = element("table", element("thead", head), element("tbody", rows), class_=class_)
     return element("div", whole, class_="wide")
 
@@ -315,7 +315,7 @@ def histogram(values: Array, label: str) -> Html:
 def _histogram(
     values: Array, x: Range, label: str, name: Callable[[float], str], ticks: Sequence[tuple[float, str]] | None = None
 ) -> Html:
-    """Return a histogram over a range; `name` formats the ends of each bar for its tooltip."""
+    """Return a histogram of values over the range `x`; `name` formats the ends of a bar for its tooltip."""
     counts, edges = np.histogram(values, N_BARS, range=(x.low, x.high))
     chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), (label, "rows"), x_ticks=ticks)
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
@@ -344,7 +344,7 @@ def _date_ticks(x: Range) -> list[tuple[float, str]]:
 
 
 def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
-    """Return a bar chart of (value, count) pairs, with the shares of the n_rows rows."""
+    """Return a bar chart of (value, count) pairs, labelled with the percentage of the `n_rows` rows."""
     ticks = [(-float(row), f"{shortened(name, 18)} · {_percent(n, n_rows)}") for row, (name, n) in enumerate(frequent)]
     x = Range(0, 1.05 * max(n for _, n in frequent))
     size = (NARROW, 40 + 22 * len(frequent))
@@ -355,12 +355,12 @@ def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
 
 
 def dependence_chart(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    """Return a chart of the mean prediction by value of a column, with the numbers of rows."""
+    """Return a chart of mean predictions by value of a column; `y` is their axis, `names` name the outputs."""
     return _line_chart(dependence, y, label) if dependence.is_numeric else _dot_chart(dependence, y, label, names)
 
 
 def _line_chart(dependence: Dependence, y: Range, label: str) -> Html:
-    """Return lines of the mean predictions over the numbers or dates of a column, above a histogram."""
+    """Return lines of mean predictions (axis `y`) over numbers or dates, above a histogram of the rows."""
     values, padding = dependence.values, 0.22 * (y.high - y.low)
     x = Range.over(values)
     ticks = _date_ticks(x) if dependence.is_day else None
@@ -386,7 +386,7 @@ def _line_chart(dependence: Dependence, y: Range, label: str) -> Html:
 
 
 def _dot_chart(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    """Return dots of the mean predictions for each category of a column, one for each output in `names`."""
+    """Return dots of mean predictions (axis `y`) for each category and each output, which `names` names."""
     means, counts = dependence.means, dependence.counts
     texts = [shortened(str(value), 18) for value in dependence.values]
     if dependence.missing is not None:
@@ -518,7 +518,7 @@ def _clip_to_range(values: Array, shown: Range) -> Array:
 
 
 def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Html], *, kicker: str) -> str:
-    """Return a self-contained HTML page, which loads no other resources, as text."""
+    """Return a self-contained HTML page as text; `kicker` is the line above the title, `lead` the one below it."""
     head = element(
         "head",
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),

@@ -191,7 +191,7 @@ def score_text(name: str, value: float) -> str:
 
 
 def numbers_table(first: str, others: Iterable[str], padding: int = 1) -> Table:
-    """Return a table without borders, whose columns after the first are aligned to the right and do not wrap."""
+    """Return an empty table with the headings `first`, aligned to the left, and `others`, to the right."""
     table = Table(box=None, padding=(0, padding), pad_edge=True, show_edge=False)
     table.add_column(first)
     for name in others:
@@ -209,7 +209,7 @@ def n_fitting_columns(headers: Sequence[str], rows: Iterable[Sequence[str]], wid
 
 
 def one_line(text: str) -> Text:
-    """Return a table cell that is truncated if space is short, so that its column shrinks before the others."""
+    """Return a table cell on one line; if space is short, it is truncated before other columns shrink."""
     return Text(escape_control_characters(text), no_wrap=True, overflow="ellipsis")
 
 
@@ -225,7 +225,7 @@ def score_with_error(name: str, value: float, error: float) -> str:
 
 
 def _create_grid(n_columns: int) -> Table:
-    """Return a table without borders, whose first column holds names that may be truncated."""
+    """Return a table without borders or headings, whose first column truncates long names."""
     grid = Table.grid(padding=(0, 2, 0, 2))
     grid.add_column(no_wrap=True, overflow="ellipsis", max_width=36)
     for _ in range(n_columns - 1):
@@ -380,7 +380,7 @@ class Entry:
         return float(np.mean(values)) if len(values := self._finite_scores(name)) else math.nan
 
     def _finite_scores(self, name: str) -> NDArray[np.float64]:
-        """Return the score `name` in the folds in which it is finite, or in all folds if there are none."""
+        """Return the finite values of the score `name`, one for each fold; if there are none, all values."""
         values = np.array([scores[name] for scores in self.scores])
         return values[np.isfinite(values)] if np.isfinite(values).any() else values
 

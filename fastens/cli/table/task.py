@@ -143,7 +143,7 @@ class Task:
         return self.card.task == CLASSIFICATION
 
     def without_texts(self) -> Task:
-        """Return the task without the features of kind WORDS, for a table in memory."""
+        """Return the task without its columns of free text (kind WORDS); its table must be in memory."""
         return replace(self, rows=replace(self.rows, X=self.rows.X.drop_columns(self.card.texts)))
 
     def facts(self) -> list[tuple[str, str]]:
@@ -162,7 +162,7 @@ class Task:
         ]
 
     def _missing_cells_fact(self) -> list[tuple[str, str]]:
-        """Return the fact on missing cells as a list of one pair, or an empty list for a table in batches."""
+        """Return [("missing", text)]; [] for a table in batches, because that needs another pass."""
         if isinstance(self.rows.X, Batches):
             return []  # counting would need another pass over the data
         X = self.rows.X
@@ -183,7 +183,7 @@ class Task:
 
 
 def _first_feature(name: str, kind: str) -> str:
-    """Return the name of the first feature that is made from a column of this kind."""
+    """Return the name of a column's first feature: the column itself or, for lists, "NAME: FIRST ITEM"."""
     if kind.startswith(ITEMS):
         return f"{name}: {kind[len(ITEMS) + 1 :].split(kind[len(ITEMS)], maxsplit=1)[0]}"
     return name
