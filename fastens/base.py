@@ -293,7 +293,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _combine_weights(
         self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64] | None:
-        """Return the weights of the fit; this base class has no class weights and returns `weight` itself."""
+        """Return the weights of the fit: `weight` itself; classifiers multiply it by class weights of labels `y`."""
         return weight
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:

@@ -158,7 +158,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _check_folds(task: Task, n_folds: int) -> None:
-    """Raise CommandError unless 2 <= n_folds <= n_rows; random folds of classes also need a class of n_folds rows."""
+    """Raise CommandError unless n_folds is 2 to the number of rows or, if stratified, of rows of the largest class."""
     max_folds, what = len(task.rows.y), "number of rows"
     if task.is_classification and task.order is None:
         counts = np.unique(task.rows.y, return_counts=True)[1]

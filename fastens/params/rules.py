@@ -122,7 +122,7 @@ def declared(kind: Any, what: str) -> dict[str, Any]:
 
 
 def requires(parameter: str, *values: Any) -> tuple[Need]:
-    """Return a tuple with one `Need`, for a parameter that is used only if `parameter` has one of these values."""
+    """Return a tuple with one `Need`: a parameter is used only if another, `parameter`, has one of these values."""
     rule = one_of(*values)
     return (Need(parameter, f"{parameter} is {rule.text}", rule.holds),)
 

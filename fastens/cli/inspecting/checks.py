@@ -423,7 +423,10 @@ def training_findings(task: Task, *, holds_out: bool) -> list[Finding]:
 def leak_findings(
     table: pa.Table, kinds: Mapping[str, str], target: TargetColumn, most_rows: int
 ) -> tuple[dict[str, float], list[Finding]]:
-    """Return scores by column name and findings on columns and formulas that leak the target, on `most_rows` rows."""
+    """Return the score of each column by name, and findings on columns and formulas that leak the target.
+
+    The scores are cross-validated on a random sample of at most `most_rows` rows.
+    """
     rows = sample_rows(len(table), most_rows)
     some, y = table.take(rows), target.y[rows]
     alone = individual_scores(some, kinds, y, target.task)
@@ -549,7 +552,10 @@ def _finite_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def score_warnings(scores: Scores, shares: Sequence[tuple[str, float]] = (), what: str = "The") -> list[str]:
-    """Return warnings of nearly perfect `scores` and of a column with nearly all the gain in (name, gain) `shares`."""
+    """Return warnings of nearly perfect `scores` and of a column with nearly all of the gain.
+
+    `shares` are (column, gain) pairs. `what` begins the sentence about the score, such as "The best" for a leaderboard.
+    """
     warnings = []
     total = sum(share for _, share in shares)
     largest = max(shares, key=lambda pair: pair[1], default=("", 0.0))

@@ -279,9 +279,9 @@ def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def rows_to_compare(columns: Sequence[pa.ChunkedArray], max_rows: int) -> NDArray[np.intp]:
-    """Return all row indices, or about `max_rows` selected by a hash of the first columns, which keeps duplicates.
+    """Return all row indices or, above `max_rows`, about as many, selected by a hash that keeps duplicates together.
 
-    The result is empty if the first columns have too few distinct values for such a selection.
+    The hash is computed from the first HASHED columns. The result is empty if they have too few distinct values.
     """
     n_rows = len(columns[0])
     if n_rows <= max_rows:

@@ -69,7 +69,10 @@ class Inspection:
 
 
 def inspect_table(table: pa.Table, target: TargetColumn | None, schema: TableSchema, notes: list[str]) -> Inspection:
-    """Compute all facts and findings about a table; its `schema` and reading `notes` lead to findings, too."""
+    """Compute all facts and findings about a table; without a target, some are left out.
+
+    `schema` says which columns hold free text, and `notes` are remarks from reading the table, which become findings.
+    """
     columns = [column_facts(table, name) for name in table.column_names]
     others = table if target is None else table.drop_columns([target.name])
     kinds = {name: kind for name, kind in column_kinds(others, []).items() if kind != UNUSABLE}

@@ -435,7 +435,7 @@ def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: st
 
 
 def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], width: float) -> Html:
-    """Return, for each column, a stacked bar of `sizes` (n_classes, n_columns), its mean absolute contributions."""
+    """Return a bar for each column, stacked by class, of mean absolute contributions (n_classes, n_columns)."""
     ticks = [(-float(column), shortened(name, _max_name_length(width))) for column, name in enumerate(names)]
     x = Range(0, 1.04 * float(sizes.sum(axis=0).max(initial=0)) or 1.0)
     label = "mean absolute contribution, summed over the classes"

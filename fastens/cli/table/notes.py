@@ -39,7 +39,11 @@ LEVEL, KOLMOGOROV = 0.01, 1.63
 
 
 def identifier_reason(column: pa.ChunkedArray, kind: str, name: str) -> str | None:
-    """Return NAMES, INDEX, COUNTER, DRAWN or NAMED if a column appears to be an identifier, and None otherwise."""
+    """Return why a column appears to identify rows; None if it does not.
+
+    NAMES means that nearly all texts are distinct, INDEX a row index by name and values; see
+    `_numeric_identifier_reason` for COUNTER, DRAWN and NAMED.
+    """
     n_values = len(column) - column.null_count
     if kind == NUMBER and kind_of(column.type) == NUMBER:
         has_index_name = n_values >= INDEX_MINIMUM and INDEX_NAME.fullmatch(name.strip())
@@ -53,7 +57,10 @@ def identifier_reason(column: pa.ChunkedArray, kind: str, name: str) -> str | No
 
 
 def _numeric_identifier_reason(column: pa.ChunkedArray, name: str) -> str | None:
-    """Return COUNTER, DRAWN or NAMED if numbers are distinct integers that identify rows, and None otherwise."""
+    """Return why a column of distinct integers appears to identify rows; None if it does not.
+
+    COUNTER means consecutive numbers, DRAWN uniformly random ones, and NAMED a column name such as "customer id".
+    """
     n_values = len(column) - column.null_count
     is_whole = pa.types.is_integer(column.type) or whole_numbers(column.drop_null().cast(pa.float64()).chunks)
     if n_distinct(column) < n_values or not is_whole:

@@ -21,7 +21,7 @@ COLUMN_TYPES = {NUMBER: NUMBER, TEXT: TEXT, CATEGORY: TEXT, DATE: DATE, BOOLEAN:
 
 
 def add_reading_options(parser: argparse.ArgumentParser, default: str = "default: detected") -> None:
-    """Add the options that describe the format of the table."""
+    """Add the options for the format of the table, in a help group whose title ends with (`default`)."""
     group = parser.add_argument_group(f"how to read the table ({default})")
     add = group.add_argument
     many: dict[str, Any] = {"action": "append", "default": []}

@@ -83,7 +83,7 @@ class Order:
         return Order(self.name, self.is_time, self.codes[mask], self.column.filter(pa.array(mask)))
 
     def mark_held_out(self, fraction: float, random_state: int) -> NDArray[np.bool_]:
-        """Mark about this share of the rows, but never all: the last rows, or whole groups drawn at random.
+        """Return a mask of about `fraction` of the rows, never all: the last ones, or whole groups drawn at random.
 
         Rows with the same time or in the same group are always on the same side.
         """
@@ -140,7 +140,7 @@ class Order:
 
 
 def _assign_periods(counts: Codes, n_parts: int) -> Codes:
-    """Return the period, 0 .. n_parts - 1, of each distinct time; `counts` rows are divided about equally."""
+    """Return the period, 0 to n_parts - 1, of each distinct time with `counts` rows; periods have similar sizes."""
     # A time belongs to the part that contains the middle of its rows; the clipping keeps all parts non-empty.
     middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
     indices = np.arange(len(counts))

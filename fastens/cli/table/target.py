@@ -45,7 +45,10 @@ def recognised_task(column: pa.ChunkedArray) -> str:
 
 
 def check_target(column: pa.ChunkedArray, name: str, task: str, is_typed: bool = False) -> None:
-    """Raise CommandError if the target cannot be learned, or has unlikely classes and not `is_typed` by an option."""
+    """Raise CommandError if the target cannot be learned, or if its values are unlikely to be classes.
+
+    If an option sets the type of the column (`is_typed`), texts may be numerous classes or look like numbers.
+    """
     kind = kind_of(column.type)
     if kind not in (NUMBER, TEXT, BOOLEAN):
         raise CommandError(f"the target {name!r} must hold classes or numbers; got {column.type}")

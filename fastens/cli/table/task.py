@@ -197,7 +197,7 @@ class _Tables(argparse.Action):
 
 
 def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = False) -> None:
-    """Add the options for the table, the target and the columns."""
+    """Add the options for the table (several files if `takes_several`), the target and the columns."""
     add = parser.add_argument
     if takes_several:
         text = "CSV or Parquet files, by name or pattern (default: an example table of scikit-learn)"
@@ -342,7 +342,10 @@ def _candidate_columns(
 
 
 def _read_source(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
-    """Return the table of `options`, or a bundled one if it is None, with the target's name and a title."""
+    """Return the table of `options`, its target's name and a title; without a table, use a bundled one.
+
+    Raises CommandError if there is a table but no --target.
+    """
     if options.table is None:
         bundled = bundled_table(options.task)
         return ReadTable(bundled.table, TableSchema(), []), options.target or bundled.target, bundled.title
@@ -354,7 +357,10 @@ def _read_source(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
 
 
 def drop_missing_targets(table: pa.Table, target: str, if_missing: str) -> tuple[pa.Table, list[str]]:
-    """Return the rows with a target and a note on others; raise CommandError if none has, or ERROR forbids it."""
+    """Return the rows that have a target, and at most one note on the number of the others.
+
+    Raises CommandError if no row has a target, or if some have none and `if_missing` is ERROR.
+    """
     column = required_column(table, target, "--target")
     is_missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     n_missing = pc.sum(is_missing).as_py() or 0
