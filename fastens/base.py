@@ -96,7 +96,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     _splits_lists: bool = False
     # True if y may have several columns.
     _takes_several_targets: bool = False
-    # The ranks that train together: see `_over`.
+    # The ranks that train together: see `_using_comm`.
     _comm: Comm = LOCAL
     _capabilities: Capabilities = Capabilities()
     # True if the estimator may be fitted without a target, in which case it has no classes.
@@ -119,7 +119,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         refuse_clusters(cls, _ON_CLUSTERS)
 
     def _is_source(self, X: Any) -> bool:
-        """Return True if a table has to be opened and read in batches."""
+        """Return True if X is read in batches: files, streams, lazy frames, `Batches`, or a wrapper of a table."""
         return isinstance(X, Batches | TableParts | TableSource) or is_source(X)
 
     def __sklearn_tags__(self) -> Any:
@@ -138,7 +138,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     # Fit --------------------------------------------------
 
     @contextmanager
-    def _over(self, comm: Comm) -> Iterator[None]:
+    def _using_comm(self, comm: Comm) -> Iterator[None]:
         """Let `fit` train on the rows of all ranks within the context, although it gets the rows of only one rank.
 
         All ranks must have the same parameters, callbacks and columns, and either all or none of them have weights. A
@@ -155,15 +155,16 @@ class BaseFastens(SavedEstimator, ChecksParameters):
                 self._comm = others
 
     def _start_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        """Check the parameters and the data, and learn column names, categories and classes."""
+        """Check the parameters, then check, learn and encode the data as `_learn_data` does."""
         self._check_parameters()
-        self._check_all_read()
+        self._check_ignored_parameters()
         return self._learn_data(X, y, sample_weight)
 
     def _learn_data(self, X: Any, y: Any, sample_weight: Any, n_validation: int = 0) -> TrainingData:
-        """Check the data and learn column names, categories and classes, after the parameters have been checked.
+        """Learn columns, categories and classes; return the data of `fit`, encoded and without rows of weight 0.
 
-        `n_validation` is the number of rows of a separate validation set.
+        `n_validation` is the number of rows of a separate validation set, which counts towards the memory limit. Raises
+        ValueError for invalid data.
         """
         self._check_target_given(y)
         data = self._read_data(y, sample_weight)
@@ -174,11 +175,17 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         if data.rows is not None:
             X, data = present_table(X, data)
         is_weighted = data.sample_weight is not None
-        rows = self._limited(X, target, self._learn_table, weighted=is_weighted, n_validation=n_validation)
+        rows = self._read_within_limit(X, target, self._learn_table, weighted=is_weighted, n_validation=n_validation)
         return data._replace(y=target).with_table(rows)
 
-    def _limited(self, X: Any, y: Any, read: Callable[[Any], Any], *, weighted: bool, n_validation: int = 0) -> Any:
-        """Return the rows that `read` makes of a table, within the memory limit of the table."""
+    def _read_within_limit(
+        self, X: Any, y: Any, read: Callable[[Any], Any], *, weighted: bool, n_validation: int = 0
+    ) -> Any:
+        """Return read(X); if the table X has a memory limit, check first that the fit stays below it.
+
+        The estimate depends on the targets `y`, on whether rows are `weighted` and on the rows of a validation set.
+        Raises ValueError if the fit would exceed the limit.
+        """
         if getattr(X, "limits", None) is None:
             return read(X)
         classes = self.__dict__.get("classes_")
@@ -190,7 +197,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return within_limit(self, shape, X, read)
 
     def _check_ranks(self) -> None:
-        """Raise ValueError on all ranks if this estimator does not support distributed training."""
+        """Raise ValueError if the rows are on several ranks but the estimator has no distributed fit."""
         if self._comm.size > 1 and not self._capabilities.supports_distributed_fit:
             raise ValueError(
                 f"{type(self).__name__} must have all rows on one rank, because it has no "
@@ -198,16 +205,16 @@ class BaseFastens(SavedEstimator, ChecksParameters):
             )
 
     def _check_target_given(self, y: Any) -> None:
-        """Raise ValueError if there is no target."""
+        """Raise ValueError if `y` is None."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
 
     def _read_data(self, y: Any, sample_weight: Any) -> TrainingData:
-        """Return the targets and weights of the rows whose weight is not 0."""
+        """Return checked targets and weights, without a table and without the rows of weight 0."""
         return TrainingData.of_target(self._read_target(y), sample_weight, self._comm)
 
     def _read_target(self, y: Any) -> NDArray[Any]:
-        """Return `y` as a vector, or as a 2-D array if the estimator supports several targets."""
+        """Return `y` as a vector, or as a matrix if it has several targets; raise ValueError if that is unsupported."""
         self._check_target_given(y)
         if issparse(y):
             raise SparseTargetError(f"y must be a dense array; got a {type(y).__name__}. Pass y.toarray().")
@@ -219,23 +226,23 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return y
 
     def _learn_table(self, X: Any) -> Any:
-        """Learn the columns and categories of a table, and return it as a row source."""
+        """Fit the encoder to the columns of X, set the column attributes, and return X encoded, as a row source."""
         owner, n_threads = type(self).__name__, self._encoder_threads()
         self._encoder, rows = InputEncoder.learn(X, self._reading(), owner, n_threads, self._comm)
         self._set_columns()
         return rows
 
     def _memory_model(self) -> Any:
-        """Return the estimator whose parameters determine the memory of a fit."""
+        """Return the estimator whose parameters determine the memory of a fit: this one, unless it wraps another."""
         return self
 
     def _base_estimators(self) -> list[Any]:
-        """Return the base estimators that `fit` fits on the table."""
+        """Return the unfitted estimators that `fit` clones and fits on the table; [] if there are none."""
         estimator = self.get_params(deep=False).get("estimator")
         return [] if estimator is None else [estimator]
 
     def _reading(self) -> Reading:
-        """Return how the parameters ask for tables to be read: categories, dates, texts and constraints."""
+        """Return the settings, from the parameters, with which the encoder reads tables in `fit`."""
         return Reading(
             getattr(self, "categorical_features", None),
             self._category_options().missing == "category",
@@ -247,15 +254,15 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         )
 
     def _category_options(self) -> Categories:
-        """Return the options for encoding categories."""
+        """Return the options for encoding categories; subclasses derive them from their parameters."""
         return Categories(encoding="partition")
 
     def _encoder_threads(self) -> int:
-        """Return the number of threads for encoding tables."""
+        """Return the number of threads for encoding tables: `n_jobs` resolved to a positive number."""
         return resolve_n_jobs(getattr(self, "n_jobs", None))
 
     def _set_columns(self) -> None:
-        """Set the attributes that are derived from the encoder."""
+        """Set `n_features_in_`, `feature_names_in_` and `_n_plain_features` from the fitted encoder."""
         encoder = self._encoder
         self.n_features_in_ = len(encoder.categories)
         self.__dict__.pop("feature_names_in_", None)
@@ -265,15 +272,19 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         self._n_plain_features = -1 if is_changed else self.n_features_in_
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Learn the classes of the targets of `fit`, if they are labels, and return the targets as numbers."""
+        """Set `classes_` if the targets of `fit` are labels; return the targets as numbers or class indices."""
         raise NotImplementedError
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return other targets as numbers in the encoding of `fit`; classes become their indices."""
+        """Return targets of other rows than in `fit` as numbers; classes become their indices in `classes_`."""
         raise NotImplementedError
 
     def _weights_to_count(self, weight: NDArray[np.float64] | None, *, is_fit: bool = False) -> Any:
-        """Return positive weights as the engine counts them, or unchanged if the estimator has no `weight_type`."""
+        """Scale importance weights to a mean of about 1, and leave frequencies and None as they are.
+
+        `weight_type` decides which they are; without this parameter, weights are unchanged. If `is_fit`, warn of
+        integers that "auto" treats as importance weights.
+        """
         weight_type = getattr(self, "weight_type", None)
         if weight is None or weight_type is None:
             return weight
@@ -282,11 +293,11 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     def _combine_weights(
         self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64] | None:
-        """Combine sample weights with class weights."""
+        """Return the weights of the fit: `weight` itself; classifiers multiply it by class weights of labels `y`."""
         return weight
 
     def _check_validation(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
-        """Check validation data and encode it with the encoder from `fit`."""
+        """Check validation data and return it encoded like the training data; raise ValueError if it is invalid."""
         data = self._read_data(y, sample_weight)
         weight = unless_ones(self._weights_to_count(data.sample_weight), self._comm)
         if data.rows is not None:
@@ -296,7 +307,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     # Predict --------------------------------------------------
 
     def _check_table(self, X: Any) -> Any:
-        """Return the rows to predict for as a row source."""
+        """Return X encoded for prediction, with target statistics applied; raise NotFittedError before `fit`."""
         if is_plain(X) and X.shape[1] == self._n_plain_features:
             return X
         encoder = self.__dict__.get("_encoder")
@@ -307,7 +318,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return X if self._statistics is None else self._statistics.transform(X)
 
     def _encode_table(self, X: Any) -> Any:
-        """Return the rows to predict for with categories as positions, before target statistics are applied."""
+        """Return X with categories as their positions in the encoder; target statistics are not applied yet."""
         fitted, has_categories = self._as_fitted(), bool(self._encoder.is_categorical.any())
         unseen_is_error = has_categories and fitted._category_options().unseen == "error"
         reading = Reading(as_codes=fitted._reads_codes, unseen_is_error=unseen_is_error)
@@ -316,7 +327,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
     # Saving --------------------------------------------------
 
     def _encoder_state(self) -> dict[str, Any]:
-        """Return the state of the encoder and the classes as JSON-serialisable values."""
+        """Return the state of the encoder, and the classes of a classifier, as JSON-serialisable values."""
         state: dict[str, Any] = {"n_features_in": self.n_features_in_, "encoder": self._encoder.to_state()}
         if hasattr(self, "classes_"):
             classes: Any = self.classes_
@@ -326,7 +337,7 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         return state
 
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the target statistics of categories as arrays of a model file."""
+        """Return the arrays, by name in model files, of the target statistics of categories; {} without any."""
         return {}
 
     def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -341,7 +352,9 @@ class BaseFastens(SavedEstimator, ChecksParameters):
         if "classes" in state or (is_classifier(self) and not self._may_lack_classes):
             classes = state["classes"]
             self.classes_ = (
-                [_classes_from(each) for each in classes] if isinstance(classes, list) else _classes_from(classes)
+                [_restored_classes(each) for each in classes]
+                if isinstance(classes, list)
+                else _restored_classes(classes)
             )
 
 
@@ -350,12 +363,12 @@ _MAX_WIDTH = 4096  # maximum string width that a file may declare beyond its lon
 
 
 def _classes_state(classes: NDArray[Any]) -> dict[str, Any]:
-    """Return the class labels as plain values of a model file."""
+    """Return class labels as their dtype and a list, for the JSON part of a model file."""
     return {"dtype": classes.dtype.str, "values": classes.tolist()}
 
 
-def _classes_from(state: dict[str, Any]) -> NDArray[Any]:
-    """Return the class labels from the plain values of a model file; raise ValueError if they are malformed."""
+def _restored_classes(state: dict[str, Any]) -> NDArray[Any]:
+    """Return the labels from the result of `_classes_state`; raise ValueError if they are malformed or repeat."""
     values, dtype = state["values"], state["dtype"]
     if not isinstance(values, list) or not _LABELS.fullmatch(dtype):
         raise ValueError("the state of the classes is malformed")
@@ -397,18 +410,18 @@ class BaseRegressor(RegressorMixin, BaseFastens):
         return float(r2_score(y, predicted, sample_weight=weight))
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the targets as finite numbers."""
-        return self._real_numbers(y)
+        """Return the targets as finite floats; raise ValueError for anything else."""
+        return self._finite_targets(y)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return other targets as finite numbers, as many per row as in `fit`."""
+        """Return targets as finite floats; raise ValueError if their number per row differs from `fit`."""
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if self._takes_several_targets and n_targets != self._n_targets:
             raise ValueError(f"y must have the same number of targets as in fit, {self._n_targets}; got {n_targets}.")
-        return self._real_numbers(y)
+        return self._finite_targets(y)
 
-    def _real_numbers(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the targets as finite floats; raise ValueError for anything else."""
+    def _finite_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return targets as finite floats; raise ValueError for NaN, infinity and values that are not numbers."""
         y = np.ascontiguousarray(y if y.dtype == np.float64 else numbers_in(y, "y", "real numbers"))
         if not np.isfinite(y).all():
             raise ValueError("Input y contains " + ("NaN." if np.isnan(y).any() else "infinity."))
@@ -497,7 +510,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
         return np.column_stack(columns)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the index of each label among the classes of `fit`, one column for each target."""
+        """Return the index of each label in `classes_`, one column for each target; raise ValueError if one is new."""
         n_targets, n_given = (
             len(self.classes_) if isinstance(self.classes_, list) else 1,
             1 if y.ndim == 1 else y.shape[1],
@@ -511,7 +524,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     def _combine_weights(
         self, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64] | None:
-        """Return the sample weights multiplied by the class weights, or None if there are none."""
+        """Return sample weights times the `class_weight` of each row's class index in `y`; None if neither is set."""
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
@@ -521,7 +534,7 @@ class BaseClassifier(ClassifierMixin, BaseFastens):
     def _class_factors(
         self, class_weight: Any, y: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
-        """Return the class-weight factor of each row, multiplied over the targets if there are several."""
+        """Return each row's factor from `class_weight`, the product over the targets; raise ValueError if invalid."""
         if not isinstance(self.classes_, list):
             return class_factors(class_weight, self.classes_, y, weight, self._comm)[y.astype(np.intp)]
         class_weights = [class_weight] * y.shape[1] if isinstance(class_weight, str) else class_weight

@@ -94,7 +94,7 @@ class TableEncoder(TransformerMixin, BaseFastens):
         """
         self._check_parameters()
         self._check_ranks()
-        self._limited(X, None, self._learn_table, weighted=False)
+        self._read_within_limit(X, None, self._learn_table, weighted=False)
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating] | sparse.csr_matrix:
@@ -133,5 +133,5 @@ class TableEncoder(TransformerMixin, BaseFastens):
         return self.split_dates
 
     def _category_options(self) -> Categories:
-        """Return the options for encoding categories that the parameters stand for."""
+        """Return the parameters `missing` and `unseen` as a `Categories` record."""
         return Categories(encoding="partition", missing=self.missing, unseen=self.unseen)

@@ -50,7 +50,7 @@ class _OneThread:
 
     @contextmanager
     def limit(self, libraries: list[Any]) -> Iterator[None]:
-        """Limit each of these threadpoolctl libraries to one thread until the last concurrent context ends."""
+        """Limit each of these threadpoolctl libraries to one thread; the last concurrent context restores all."""
         with self._lock:
             self._n_within += 1
             for library in libraries:

@@ -51,6 +51,6 @@ def load(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
 
 
 def _saved_class(name: str) -> type[Storable] | None:
-    """Return the public class with this name, or None if model files cannot hold one."""
+    """Return the public class with this name, or None if there is none or model files cannot hold it."""
     candidate = getattr(fastens, name) if name in vars(fastens)["__all__"] else None
     return candidate if hasattr(candidate, "_from_state") else None

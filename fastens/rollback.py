@@ -73,7 +73,7 @@ def keep_partial(model: Any, error: BaseException, *names: str) -> None:
 
 @contextmanager
 def keep_on_interrupt(model: Any) -> Iterator[None]:
-    """On KeyboardInterrupt, restore the model's state before the block, which the enclosing fit then keeps."""
+    """Undo the block's changes to the model after KeyboardInterrupt; the enclosing fit keeps all earlier ones."""
     try:
         with restore_on_error(model):
             yield
@@ -83,7 +83,7 @@ def keep_on_interrupt(model: Any) -> Iterator[None]:
 
 
 def keeps_model(learn: Learn) -> Learn:
-    """Decorate a method that updates the model, so that the estimator is unchanged if the method raises."""
+    """Decorate a method `learn` that updates the model; if it raises, all attributes are restored."""
 
     @wraps(learn)
     def learn_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ _RELAY: ContextVar[Relay | None] = ContextVar("fastens_relay", default=None)
 
 @contextmanager
 def relayed(relay: Relay) -> Iterator[None]:
-    """Pass warnings of this thread to the function `relay(message, category)` instead within the context."""
+    """Within the context, pass warnings of `warn` to `relay(message, category)` instead of issuing them."""
     token = _RELAY.set(relay)
     try:
         yield

@@ -51,7 +51,7 @@ from fastens.monitoring.callbacks import announce
 from fastens.monitoring.metrics import Evaluations
 from fastens.params.estimator import with_parameters
 from fastens.params.options import Categories, TextChoice
-from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, read_with, whole
+from fastens.params.rules import ANYTHING, ESTIMATOR, FLAG, NONE, RANDOM_STATE, one_of, parameter, requires, whole
 from fastens.params.types import ColumnChoice, ColumnGroups, PerColumn, RandomState
 from fastens.rollback import keep_partial
 from fastens.table.training_data import WEIGHT_TYPE
@@ -68,7 +68,7 @@ Array = NDArray[np.float64]
 
 # Limit of LogitBoost's working responses: Friedman, Hastie & Tibshirani (2000), section 4.4, recommend 2 to 4.
 _LOGIT_STEP = 4.0
-_DEPTH, _VOTES = OF_OWN_TREES["max_depth"], read_with("algorithm", *VOTING)
+_DEPTH, _VOTES = OF_OWN_TREES["max_depth"], requires("algorithm", *VOTING)
 RULES = BoostedTrees._parameter_rules
 
 
@@ -275,7 +275,7 @@ class AdaBoostClassifier(AdditiveVotes):
         """
         validation_input = GivenValidation(X_val, y_val)
         self._check_parameters()
-        self._check_all_read()
+        self._check_ignored_parameters()
         before = self._encoder_state() if self.warm_start and hasattr(self, "n_estimators_") else None
         if before is not None:
             check_same_rules(self)

@@ -287,7 +287,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         """
         start = time.monotonic()
         self._check_parameters()
-        self._check_all_read()
+        self._check_ignored_parameters()
         validation_input = GivenValidation(X_val, y_val, sample_weight_val, init_score_val)
         check_arguments(self, init_score, groups, validation_input)
         others = named_sets(self, eval_set)

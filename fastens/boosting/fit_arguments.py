@@ -132,7 +132,7 @@ def check_validated(model: Any, validation: TrainingData | None, *, is_recorded:
     unread = ("n_iter_no_change", "tol", *(() if is_recorded else ("eval_metric",)))
     for name in unread if validation is None else ():
         if name in defaults and not model._is_default(name):
-            model._not_read(
+            model._reject_ignored(
                 name,
                 f"{name} must be {defaults[name]!r} without a validation set; got {getattr(model, name)!r}. Pass "
                 "X_val and y_val, or set early_stopping=True.",

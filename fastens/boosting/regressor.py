@@ -25,7 +25,7 @@ from fastens.monitoring.distribution_scores import crps, draws_of, quantiles_of
 from fastens.monitoring.metrics import NEG_CRPS, REGRESSION_METRICS, OwnMetric, ScoredRows
 from fastens.params.estimator import with_parameters
 from fastens.params.options import HuberLoss, TweedieLoss, record
-from fastens.params.rules import NONE, Rule, one_of, parameter, read_with, real
+from fastens.params.rules import NONE, Rule, one_of, parameter, real, requires
 from fastens.params.types import Coverage, LossChoice, RandomState
 
 # Losses that do not accept negative targets.
@@ -95,7 +95,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         one_of(*REGRESSION) | record(HuberLoss, TweedieLoss) | CUSTOM, default="squared_error", kw_only=False
     )
     quantile: Coverage = parameter(
-        LEVEL | LEVELS | NONE, default=None, needs=read_with("loss", "quantile", "pinball", "expectile")
+        LEVEL | LEVELS | NONE, default=None, needs=requires("loss", "quantile", "pinball", "expectile")
     )
     oob_prediction_: Array = field(init=False)
 

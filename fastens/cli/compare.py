@@ -105,7 +105,7 @@ def _cross_validate_models(
     report: Report,
     options: argparse.Namespace,
 ) -> None:
-    """Append an entry to `entries` for each model and, with --stack, for a stack of the models that succeeded."""
+    """Append an entry to `entries` for each model, also if it fails, and with --stack for a stack of the others."""
     with comparison_progress(report.err, (len(models) + options.stack) * len(folds)) as advance:
         for name, model in models.items():
             model_task = task if hasattr(model, "text_features") else task.without_texts()
@@ -158,7 +158,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _check_folds(task: Task, n_folds: int) -> None:
-    """Raise CommandError if n_folds is below 2, or above the number of rows or of rows of the largest class."""
+    """Raise CommandError unless n_folds is 2 to the number of rows or, if stratified, of rows of the largest class."""
     max_folds, what = len(task.rows.y), "number of rows"
     if task.is_classification and task.order is None:
         counts = np.unique(task.rows.y, return_counts=True)[1]
@@ -168,7 +168,7 @@ def _check_folds(task: Task, n_folds: int) -> None:
 
 
 def _create_models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the estimators that --models names, or all quick ones for the task, by name of the family."""
+    """Return {family: unfitted estimator} for --models or all quick families; raise CommandError for unknown ones."""
     by_name = families(task.card.task)
     wanted = (
         quick_families(task.card.task) if options.models is None else list(dict.fromkeys(options.models.split(",")))
@@ -182,12 +182,12 @@ def _create_models(task: Task, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _make_stack(members: Mapping[str, Any], task: Task, options: argparse.Namespace) -> Any:
-    """Return a stacking estimator of `members`, the fitted models by name."""
+    """Return an unfitted stacking estimator whose members are the unfitted estimators in `members`, by name."""
     return _create_estimator(partial(estimator_class("stacking", task.card.task), list(members.items())), task, options)
 
 
 def _create_estimator(estimator: Callable[..., Any], task: Task, options: argparse.Namespace) -> Any:
-    """Call a class with seed, threads, weight type and text columns, as far as it has these parameters."""
+    """Call `estimator` with the options for seed, threads, weight type and text columns that it has as parameters."""
     common = {"random_state": options.random_state, "n_jobs": options.n_jobs, "weight_type": options.weight_type}
     common |= {"text_features": task.card.texts} if task.card.texts else {}
     parameters = inspect.signature(estimator).parameters

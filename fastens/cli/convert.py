@@ -67,7 +67,7 @@ def read_categories(path: str) -> dict[str, list[Any]]:
 
 
 def _column_keys_to_indices(categories: dict[str, list[Any]], model: str) -> dict[Any, list[Any]]:
-    """Return categories by column; integer keys that are not column names of the model file become indices."""
+    """Return categories by column; keys of digits become column indices unless the model file has such names."""
     if not any(map(str.isdecimal, categories)):
         return dict(categories)
     names = set(getattr(fastens.from_model(model), "feature_names_in_", ()))

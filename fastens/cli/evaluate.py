@@ -15,7 +15,7 @@ from fastens.cli.models.model_files import load_model, model_features, predict_o
 from fastens.cli.report.report import Report, Truth, area_notes, score, score_constant
 from fastens.cli.table.columns import NUMBER, CommandError, kind_of, listed
 from fastens.cli.table.parts import read_fitting_rows
-from fastens.cli.table.reading import add_reading_options, later_schema
+from fastens.cli.table.reading import add_reading_options, schema_for_model
 from fastens.cli.table.split import ModelCard, Order
 from fastens.cli.table.target import CLASSIFICATION, required_column, target_values, weight_values
 from fastens.cli.table.task import DROP, drop_missing_targets, drop_zero_weights
@@ -47,7 +47,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read the table, predict and print the scores, also by training rows, group and time."""
     model, card = load_model(options.model)
-    schema = later_schema(options, table_schema(card), options.table)
+    schema = schema_for_model(options, table_schema(card), options.table)
     table, unfit = read_fitting_rows(options.table, schema, options.sheet)
     table, notes = drop_unlabelled_rows(table, options.target or card.target, options.weight)
     order = Order.from_options(table, options)
@@ -71,13 +71,13 @@ def run(options: argparse.Namespace) -> None:
 def _print_parts(
     report: Report, title: str, parts: list[tuple[str, NDArray[np.intp]]], predicted: NDArray, truth: Truth
 ) -> None:
-    """Print scores for each part, a name with row indices, such as a group or time period."""
+    """Print scores for each (name, row indices) in `parts`, such as groups or periods; empty parts are left out."""
     scored = [(name, len(rows), score(predicted[rows], truth.take(rows))) for name, rows in parts if len(rows)]
     report.scores_of_parts(title, scored)
 
 
 def drop_unlabelled_rows(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
-    """Return the rows with a target and a positive weight, and a note on rows without a target."""
+    """Return rows with a target and a positive weight, all if there is no target column, and a note on the others."""
     if target not in table.column_names:
         return table, []
     with_targets, notes = drop_missing_targets(table, str(target), DROP)
@@ -92,7 +92,7 @@ def read_truth(model: Any, card: ModelCard, table: pa.Table, options: argparse.N
 
 
 def true_values(model: Any, card: ModelCard, table: pa.Table, name: str | None) -> NDArray:
-    """Return the values of the target column, by default as in training; raise CommandError for unknown classes."""
+    """Return the target values in column `name`, if None as in training; raise CommandError if they are unsuitable."""
     if card.task != CLASSIFICATION and not is_regressor(model):
         raise CommandError(f"{type(model).__name__} does not predict a target column. Score it in Python.")
     name = name or card.target

@@ -18,7 +18,7 @@ from fastens.cli.report.progress import waiting
 from fastens.cli.report.report import Report
 from fastens.cli.table.columns import CommandError
 from fastens.cli.table.parts import read_fitting_rows
-from fastens.cli.table.reading import add_reading_options, later_schema
+from fastens.cli.table.reading import add_reading_options, schema_for_model
 from fastens.cli.table.split import ModelCard
 from fastens.cli.table.tables import add_overwrite, check_output, output_format, write_tables, writing
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     """Read the table, explain the model and write the report."""
     contributions_path = _check_outputs(options)
     model, card = load_model(options.model)
-    schema = later_schema(options, table_schema(card), options.table)
+    schema = schema_for_model(options, table_schema(card), options.table)
     table, unfit = read_fitting_rows(options.table, schema, options.sheet)
     X = model_features(model, card, table).unify_dictionaries().combine_chunks()
     subject, notes = _explained_subject(model, card, (table, X), options)
@@ -77,13 +77,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _select_rows(model: Any, X: pa.Table, max_rows: int | None) -> NDArray[np.intp]:
-    """Return row indices to explain: `max_rows`, or as many as SECONDS allow if None, evenly spaced."""
+    """Return evenly spaced row indices: at most `max_rows`, or as many as can be explained in SECONDS if None."""
     max_rows = max(MIN_ROWS, affordable_rows(model, X, SECONDS)) if max_rows is None else max_rows
     return np.arange(0, X.num_rows, -(-X.num_rows // max_rows))
 
 
 def _check_outputs(options: argparse.Namespace) -> str:
-    """Raise CommandError if an output cannot be written; return the path of the contributions."""
+    """Check --output, --contributions and --rows, raising CommandError; return the path for the contributions."""
     if Path(options.output).suffix.lower() not in (".html", ".htm"):
         raise CommandError(f"--output must end in .html; got {options.output}")
     if options.rows is not None and options.rows < 1:
@@ -98,7 +98,11 @@ def _check_outputs(options: argparse.Namespace) -> str:
 def _explained_subject(
     model: Any, card: ModelCard, tables: tuple[pa.Table, pa.Table], options: argparse.Namespace
 ) -> tuple[Subject, list[str]]:
-    """Return the rows of (table, features) that have a target, or all if none has, and a note on the rows left out."""
+    """Return the rows to explain as a subject, and a note on rows that are left out because they lack a target.
+
+    `tables` are the table and its features. If the table has no targets and --target is not set, all rows are explained
+    without true values.
+    """
     table, X = tables
     target = options.target or card.target
     rows = np.arange(len(table))

@@ -27,7 +27,7 @@ from fastens.cli.report.progress import OnRows, rows_progress
 from fastens.cli.report.report import Report
 from fastens.cli.table.columns import CommandError, first_line, make_features
 from fastens.cli.table.parts import UNFIT, FileParts, open_parts, open_strict_or_lenient, unfit_rows, unfit_text
-from fastens.cli.table.reading import add_reading_options, later_schema
+from fastens.cli.table.reading import add_reading_options, schema_for_model
 from fastens.cli.table.tables import (
     STANDARD,
     add_escape,
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     model, card = load_model(options.model)
     opened = open_parts if options.strict else open_strict_or_lenient
-    table = opened(options.tables, later_schema(options, table_schema(card), options.tables), sheet=options.sheet)
+    table = opened(options.tables, schema_for_model(options, table_schema(card), options.tables), sheet=options.sheet)
     kept = table.empty.column_names if options.keep_all else named_columns(options.keep, table.empty, "--keep")
     kinds = feature_kinds(model, card, table.empty)
     if options.contributions and not has_contributions(model):
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _report_rows(parts: Iterable[pa.Table], on_rows: OnRows) -> Iterator[pa.Table]:
-    """Yield the tables and, after each, call `on_rows` with its number of rows."""
+    """Yield the tables unchanged; when the next one is requested, call `on_rows` with the row count of the last."""
     for part in parts:
         yield part
         on_rows(part.num_rows)
@@ -118,7 +118,7 @@ def _report_rows(parts: Iterable[pa.Table], on_rows: OnRows) -> Iterator[pa.Tabl
 def _predict_parts(
     model: Any, kinds: Mapping[str, str], table: FileParts, kept: list[str], options: argparse.Namespace
 ) -> Iterator[pa.Table]:
-    """Yield tables of consecutive rows with the kept columns and the predictions."""
+    """Yield tables of consecutive rows with the columns `kept`, the predictions and requested extra columns."""
     needed = _columns_to_read(model, kinds, table.empty, options)
     # Parquet output keeps typed columns; CSV output keeps the original text of cells.
     as_written = output_format(options.output) == CSV
@@ -161,21 +161,21 @@ class _RowReader:
 
 
 def _columns_to_read(model: Any, kinds: Mapping[str, str], empty: pa.Table, options: argparse.Namespace) -> list[str]:
-    """Return the names of the columns of a table (`empty`) that the requested predictions depend on."""
+    """Return the columns in `kinds` that the requested predictions need; `empty` is the table without rows."""
     if options.contributions or options.coverage is not None:
         return list(kinds)
     return columns_used_by_model(model, kinds, empty)
 
 
 def _add_unread_columns(part: pa.Table, kinds: Mapping[str, str], empty: pa.Table) -> pa.Table:
-    """Append placeholders for the columns in `kinds` that were not read, with the types in `empty`."""
+    """Append placeholders for columns in `kinds` that `part` lacks, with their types in the table `empty`."""
     for name in kinds.keys() - set(part.column_names):
         part = part.append_column(empty.schema.field(name), placeholders(empty.schema.field(name).type, part.num_rows))
     return part
 
 
 def _split_parts(parts: Iterable[pa.Table], model: Any, options: argparse.Namespace) -> Iterator[pa.Table]:
-    """Yield parts of the table, sliced so that the contributions of each slice fit into memory."""
+    """Yield the tables; with --contributions, in slices small enough for the memory of their contributions."""
     for part in parts:
         n_rows = rows_at_once(model, part.num_columns) if options.contributions else max(part.num_rows, 1)
         for start in range(0, part.num_rows, n_rows):
@@ -207,7 +207,7 @@ def predicted_table(model: Any, values: NDArray) -> pa.Table:
 
 
 def _coverage_columns(model: Any, X: pa.Table, coverage: float) -> dict[str, Any]:
-    """Return columns by name: bounds of prediction intervals, or masks of rows whose prediction set has a class."""
+    """Return interval bounds, or whether each class is in the set, by name; raise CommandError if unsupported."""
     method = getattr(model, "predict_set" if is_classifier(model) else "predict_interval", None)
     if not 0 < coverage < 1:
         raise CommandError(f"--coverage must be above 0 and below 1; got {coverage:g}")
@@ -233,7 +233,7 @@ def _columns_by_name(table: pa.Table) -> dict[str, Any]:
 
 
 def _append_columns(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
-    """Return the table with additional columns by name; names that already exist get a suffix."""
+    """Return the table with these columns appended; names that exist already get a suffix."""
     names, _ = unique_names([*table.column_names, *columns])
     added = [values if isinstance(values, pa.ChunkedArray) else pa.array(values) for values in columns.values()]
     arrays = [*table.columns, *added]

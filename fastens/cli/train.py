@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _train_locally(task: Task, model: Any, report: Report, options: argparse.Namespace) -> Trained:
-    """Fit on the training rows in this process and score on the held-out rows."""
+    """Fit on the training rows in this process; return the model with scores on the held-out rows."""
     rows = task.rows.take(~task.held_out)
     rows, validation = _split_validation_set(rows, task, model, options.random_state)
     rows = replace(rows, X=_limit_memory(rows.X, model, options))
@@ -141,7 +141,7 @@ def _split_validation_set(
 
 
 def _limit_memory(X: Any, model: Any, options: argparse.Namespace) -> Any:
-    """Return X with the limit of --max-memory; batches are loaded if the model must have them in memory."""
+    """Return X limited by --max-memory; load it first if it is batches but the model must have all rows."""
     if isinstance(X, Batches) and not model._capabilities.supports_out_of_core:
         X = pa.concat_tables(X.parts())
     if options.max_memory is None:
@@ -176,7 +176,7 @@ def _train_on_cluster(task: Task, model: Any, report: Report, options: argparse.
 
 
 def score_on_held_out(model: Any, task: Task, seconds: float) -> Trained:
-    """Return a fitted model with its training time and with scores on the held-out rows, if there are any."""
+    """Return the model with `seconds`, its training time, and scores on held-out rows; {} if there are none."""
     classes = model.classes_ if task.is_classification else None
     rows = task.rows.take(~task.held_out)
     constant = constant_prediction(rows.y, rows.weight, classes)
@@ -198,7 +198,7 @@ def score_on_held_out(model: Any, task: Task, seconds: float) -> Trained:
 
 @contextmanager
 def _save_checkpoints(model: Any, path: str | None) -> Iterator[dict[str, Any]]:
-    """Save checkpoints to `path`, if any, while fitting in the context; yield arguments for `fit` to resume."""
+    """Save checkpoints to `path` in the context; yield `fit` arguments to resume. Do nothing if it is None."""
     if path is None:
         yield {}
         return

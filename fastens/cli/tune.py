@@ -16,7 +16,7 @@ from rich.table import Table
 import fastens
 from fastens.cli.inspecting.checks import score_warnings, show_task
 from fastens.cli.report.progress import waiting
-from fastens.cli.report.report import Report, with_error
+from fastens.cli.report.report import Report, score_with_error
 from fastens.cli.table.columns import CommandError, first_line
 from fastens.cli.table.tables import add_overwrite, check_distinct_outputs, check_output, output_format, write_tables
 from fastens.cli.table.task import Task, add_task_options, add_test_fraction, read_task
@@ -100,7 +100,7 @@ def _check_options(options: argparse.Namespace, leaderboard: str, checkpoint: st
 def _tuning_config(
     options: argparse.Namespace, checkpoint: str, task: Task, callback: Callable[[list[Any]], None]
 ) -> fastens.TuningConfig:
-    """Return the configuration of the search that the options describe, with `callback` after each trial."""
+    """Return the search configuration of the options; `callback` gets all trials after each one."""
     order = None if task.order is None else task.order.take(~task.held_out)
     try:
         return fastens.TuningConfig(
@@ -129,7 +129,7 @@ def _parameters_to_options(message: str) -> str:
 
 
 def _run_search(task: Task, search: fastens.TuningConfig, seconds: float) -> fastens.TuningResult:
-    """Search on the training rows for this many seconds, and return the result with the refitted best model."""
+    """Search on the training rows for `seconds`, refit the best model; raise errors as CommandError."""
     rows = task.rows.take(~task.held_out)
     try:
         options: dict[str, Any] = {"time_limit": max(seconds, 0.01), "search": search, "verbose": 0}
@@ -166,7 +166,11 @@ def _print_leaderboard(report: Report, result: fastens.TuningResult, metric: str
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("parameters")
     for row, trial in enumerate(result.leaderboard[:N_SHOWN]):
-        cells = [trial.family, with_error("", _score(trial, metric), trial.standard_error), f"{trial.seconds:.3g} s"]
+        cells = [
+            trial.family,
+            score_with_error("", _score(trial, metric), trial.standard_error),
+            f"{trial.seconds:.3g} s",
+        ]
         table.add_row(str(row + 1), *cells, parameters_text(trial))
     report.out.print(table)
 
@@ -180,7 +184,7 @@ def parameters_text(trial: fastens.Trial) -> str:
 
 
 def _score(trial: fastens.Trial, metric: str) -> float:
-    """Return the score of a trial: its loss, or the negative loss for a metric of scikit-learn."""
+    """Return the loss of a trial or, for a metric of scikit-learn, the metric, which is the negative loss."""
     return trial.loss if metric == "loss" else -trial.loss
 
 

@@ -294,7 +294,7 @@ class BaseBagging(BaseOneEstimator):
         self._check_target_given(y)
         # The table is opened here so that errors name the bagging estimator instead of the forest.
         X = as_given(X, type(self).__name__, self._comm.size == 1)
-        with forest._over(self._comm):
+        with forest._using_comm(self._comm):
             forest.fit(X, self._read_target(y), sample_weight)
         learned, kept = vars(forest), self._n_columns_of_trees if self.warm_start else ()
         n_columns = [forest._bags().features_per_tree] * (self.n_estimators - len(kept))

@@ -56,7 +56,7 @@ from fastens.forests.random_forest import (
 )
 from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, described
 from fastens.params.options import Growth
-from fastens.params.rules import rows_of
+from fastens.params.rules import naming_table
 from fastens.params.types import Folds, RandomState
 from fastens.table.arrays import check_places
 from fastens.table.columns.numbers import unmasked
@@ -339,7 +339,7 @@ class BaseMembers(BaseFastens):
                 "predictions must be weighted sums of the members' predictions to be explained; predictions of "
                 f"{type(self).__name__} are not. Explain the members, or use sklearn.inspection.permutation_importance."
             )
-        with rows_of("background"):
+        with naming_table("background"):
             others = None if background is None else self._check_table(background)
         rows = ExplainedRows(self._check_table(X), others, interactions)
         return explain_sum(self, *self._explained_parts(rows), rows)

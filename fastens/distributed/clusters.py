@@ -11,7 +11,7 @@ from fastens.table.sources import refuse, register_cluster
 
 
 def _call_on_dask(method: Callable[..., Any], model: Any, X: Any, arguments: dict[str, Any]) -> Any:
-    """Run `fit`, `score` or a prediction method on a Dask collection; return the result, lazily for predictions."""
+    """Run `fit`, `score` or a prediction method of `model` on a Dask collection; predictions are lazy."""
     try:
         from fastens.distributed.dask_fit import fit_on_dask
         from fastens.distributed.dask_predict import predict_on_dask, score_on_dask

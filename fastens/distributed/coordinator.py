@@ -66,15 +66,15 @@ class WorkerGroup:
         raise NotImplementedError
 
     def events(self, last_received: int) -> list[Event]:
-        """Return the events of the first rank after number `last_received`, waiting up to about a second for one."""
+        """Return rank 0's events with numbers above `last_received`; wait up to about a second if there are none."""
         raise NotImplementedError
 
     def answer(self, number: int, value: Any) -> None:
-        """Send the answer to the first rank's question with this event number."""
+        """Send `value` to rank 0 as the answer to the question that it asked in event `number`."""
         raise NotImplementedError
 
     def result(self) -> dict[str, Any] | None:
-        """Return the fitted state of the first rank, or None during training.
+        """Return the fitted attributes of the first rank, by name, or None during training.
 
         Raises the error of any rank. Errors of the fit itself take precedence over RankLostError.
         """
@@ -133,7 +133,7 @@ def check_before_reading(model: Any, X: Any, fit_params: Mapping[str, Any]) -> N
     if not model._capabilities.supports_distributed_fit:
         raise ValueError(f"{refuse('X', X, f'{type(model).__name__}.fit')}")
     model._check_parameters()
-    model._check_all_read()
+    model._check_ignored_parameters()
     if fit_params.get("eval_set") is not None:
         raise ValueError("eval_set must be None in distributed fits. Pass X_val and y_val instead.")
     for name, table in (("X", X), ("X_val", fit_params.get("X_val"))):
@@ -167,7 +167,7 @@ class _Coordinator:
         self._checkpoint: bytes | None = None
 
     def run(self, task: FitTask) -> dict[str, Any]:
-        """Run the fit, restart it from the last checkpoint after losses, and return the fitted attributes by name."""
+        """Run the fit, restart it from the last checkpoint after losses; return the fitted attributes by name."""
         left = _MAX_ATTEMPTS
         try:
             while True:
@@ -186,7 +186,7 @@ class _Coordinator:
             raise
 
     def _restore_checkpoint(self, error: BaseException) -> None:
-        """Reset the model to the last checkpoint, if there is one, and add a note about it to the error."""
+        """Give the model the state of the last checkpoint, if there is one; add a note that says so to `error`."""
         if self._checkpoint is None:
             error.add_note("There was no checkpoint yet.")
             return
@@ -201,7 +201,7 @@ class _Coordinator:
 
     @contextmanager
     def _renewing(self, group: WorkerGroup) -> Iterator[None]:
-        """Renew the fit on the workers in a background thread within the context; set `group.lost` if one is lost."""
+        """Renew the workers' deadlines in a background thread within the context; set `group.lost` on failure."""
         ended = threading.Event()
 
         def keep() -> None:
@@ -260,7 +260,7 @@ class _Coordinator:
             group.answer(self._question, answer)
 
     def _call_callbacks(self, group: WorkerGroup, env: Any) -> Any:
-        """Call the callbacks with a round's `env`; return True if one requests to stop, or the exception of one."""
+        """Call the callbacks with a round's `env`; return True if one requests to stop, or a raised exception."""
 
         def fetch_model() -> Any:
             group.answer(self._question, "model")

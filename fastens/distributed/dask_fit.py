@@ -68,7 +68,7 @@ class _Cluster:
 
     @contextmanager
     def start_group(self, task: FitTask) -> Iterator[WorkerGroup]:
-        """Start a new attempt at the fit: send the partitions to the workers, start training and yield the workers."""
+        """Send partitions to workers, start one attempt at training, and yield its workers; clean up afterwards."""
         group = _DaskWorkerGroup(self, (self._name, self._n_attempts), [])
         self._n_attempts += 1
         try:
@@ -115,7 +115,7 @@ class _Cluster:
         return answers
 
     def _wait_for_workers(self) -> list[str]:
-        """Return the sorted addresses of the workers that may train, after waiting for at least one."""
+        """Return the sorted addresses of usable workers; raise ClusterLostError if there are none for too long."""
         ends = time.monotonic() + self.table.patience
         while True:
             addresses = sorted(self.registered_workers() - self.silent)
@@ -128,13 +128,13 @@ class _Cluster:
             time.sleep(0.2)
 
     def _partition_holders(self) -> dict[int, list[str]]:
-        """Return the addresses of the workers that hold each partition of a persisted table, by partition index."""
+        """Return, by partition index, the addresses of workers that hold the partition in memory; {} if none do."""
         futures = {future.key: future for future in futures_of(self.table.table)}
         held = self.sync(_key_holders, self.client, list(futures.values())) if futures else {}
         return {number: held.get(key, []) for number, key in enumerate(futures)}
 
     def _open_sessions(self, group: _DaskWorkerGroup, task: FitTask) -> None:
-        """Open a session of the fit on each worker; raise RankLostError if a worker does not respond."""
+        """Open a session for each rank on its worker; raise RankLostError, and mark the worker, on no response."""
         opened = [
             (address, remote.RankSettings(group.key, rank, group.addresses, self.table.patience), task)
             for rank, address in enumerate(group.addresses)
@@ -160,7 +160,7 @@ class _Cluster:
             self.call_workers(remote.close_session, calls, 5.0)
 
     def _submit(self, group: _DaskWorkerGroup, parts_by_rank: Sequence[range]) -> list[Future]:
-        """Submit tasks that store each rank's partitions on its worker and train; return the training futures."""
+        """Submit tasks that store `parts_by_rank` on the ranks' workers and train; return the training futures."""
         ranks: list[Any] = []
         taken: dict[Any, Any] = {}
         take, train = (dask.delayed(function, pure=False) for function in (remote.store_partition, remote.train_rank))
@@ -195,7 +195,7 @@ class _DaskWorkerGroup(WorkerGroup):
         self.assign_ranks(addresses)
 
     def assign_ranks(self, addresses: list[str]) -> None:
-        """Assign the worker at each address to the rank with the same index."""
+        """Set the workers of this attempt: rank k runs on the worker at `addresses[k]`."""
         self.addresses, self.n_ranks = addresses, len(addresses)
 
     def renew(self) -> None:
@@ -213,7 +213,7 @@ class _DaskWorkerGroup(WorkerGroup):
                 raise RankLostError(f"{address} does not answer: {answer!r}")
 
     def events(self, last_received: int) -> list[Event]:
-        """Return the events of the first rank after number `last_received`, waiting up to about a second for one."""
+        """Return rank 0's events with numbers above `last_received`; wait up to about a second; [] on failure."""
         answer = self._call_first_rank(remote.next_events, last_received, _POLL_SECONDS)
         if isinstance(answer, BaseException):
             time.sleep(0.1)  # `renew` detects the cause
@@ -221,7 +221,7 @@ class _DaskWorkerGroup(WorkerGroup):
         return list(answer)
 
     def answer(self, number: int, value: Any) -> None:
-        """Send the answer to the first rank's question with this event number, until it arrives or the fit is lost."""
+        """Send the answer to question `number` to rank 0; retry until it arrives or the fit is lost."""
         while isinstance(self._call_first_rank(remote.store_answer, number, value), BaseException):
             if self.lost is not None or not self._cluster.is_open:
                 return
@@ -252,7 +252,7 @@ class _DaskWorkerGroup(WorkerGroup):
         return None
 
     def _call_first_rank(self, function: Any, *args: Any) -> Any:
-        """Call a function on the first rank's worker; return its result or exception, or RankLostError after a loss."""
+        """Call function(key, *args) on rank 0's worker; return the result or exception, RankLostError on loss."""
         client, calls = self._cluster.client, [(self.addresses[0], self.key, *args)]
         called = _call_workers(client, function, calls, self._cluster.table.patience)
         loop: Any = client.loop
@@ -265,7 +265,7 @@ class _DaskWorkerGroup(WorkerGroup):
 
 
 def _task_error(future: Future) -> BaseException:
-    """Return the error of an unfinished task; for a cancelled task, with Dask's reason."""
+    """Return the exception of a task that failed, was cancelled or was lost, with Dask's reason for the latter two."""
     if future.status == "error":
         reason: BaseException = future.exception(timeout=10)
         return reason
@@ -290,7 +290,7 @@ async def _key_holders(client: Client, futures: list[Future]) -> dict[Any, list[
 
 
 async def _call_workers(client: Client, function: Any, calls: Sequence[tuple[Any, ...]], seconds: float) -> list[Any]:
-    """Call a function with each tuple (address, *arguments) concurrently; return the results or exceptions in order."""
+    """Call `function` concurrently for each (address, *arguments); return results or exceptions, in the same order."""
 
     async def call(address: str, *args: Any) -> Any:
         by_address = await asyncio.wait_for(client._run(function, *args, workers=[address]), seconds)

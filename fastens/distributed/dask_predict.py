@@ -107,12 +107,12 @@ def score_on_dask(model: Any, score: Callable[..., float], X: Any, arguments: di
 
 
 def _join_column(parts: list[Any], name: str) -> Any:
-    """Return the values of column `name` in all partitions of a table, joined to one column."""
+    """Return column `name` of data frames, one for each partition, as a single column."""
     return join_partitions([part[name] for part in parts], is_table=False)
 
 
 def _predict_partition(model: Any, method: str, part: Any, arguments: dict[str, Any], by_row: dict[str, Any]) -> Any:
-    """Return the method's result for one partition, in a single thread because others predict at the same time."""
+    """Return the method's result for a partition, computed in one thread; empty partitions give empty results."""
     with limited_threads(1):
         if part.shape[0]:
             return getattr(model, method)(part, **arguments, **by_row)
@@ -132,7 +132,7 @@ def _dummy_rows(empty_part: Any) -> Any:
 
 
 def _concat_lazily(delayed_results: list[Any], lengths: Any, meta: Any) -> Any:
-    """Return the delayed results of all partitions as one Dask array, or Dask dataframe if `meta` is a frame."""
+    """Return delayed results for partitions of `lengths` rows as a Dask array, or a dataframe if `meta` is one."""
     if hasattr(meta, "columns"):
         from dask.dataframe import from_delayed
 

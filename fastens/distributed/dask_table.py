@@ -77,7 +77,7 @@ class DaskTable(SpreadTable):
 
 
 def is_collection(X: Any) -> bool:
-    """Return True for a Dask collection and for a list of delayed partitions."""
+    """Return True for a Dask collection or a list of delayed partitions that is not wrapped in a DaskTable."""
     return is_collection_on("dask", X)
 
 
@@ -119,7 +119,11 @@ def partitions(table: Any, by_row: Mapping[str, Any], name: str = "X") -> list[d
 
 
 def _partition_like(table: Any, values: Any, name: str) -> Any:
-    """Return a collection, rechunked like the table if possible, or the parts of an array; else raise ValueError."""
+    """Return per-row `values` with the partitions of `table`: a collection, or a list of arrays.
+
+    Raises ValueError, which calls the values `name`, if they are not a collection and their parts cannot be determined,
+    because the table has unknown partition sizes or another number of rows.
+    """
     chunks: Any = getattr(table, "chunks", None)
     lengths: Any = None if chunks is None or np.isnan(chunks[0]).any() else chunks[0]
     if is_collection(values):

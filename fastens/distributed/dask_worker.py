@@ -67,7 +67,7 @@ class WorkerSession(Session):
         self._senders: list[asyncio.Task[None]] = []
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Send an array or bytes to a rank, without waiting for it."""
+        """Send an array or a picklable value to a rank, without waiting; the first call connects to it."""
         if rank not in self._sends_by_socket:
             asyncio.run_coroutine_threadsafe(self._connect(rank), self._loop)
             self._sends_by_socket[rank] = self.mailbox.take(rank, _CONNECTED)
@@ -87,7 +87,7 @@ class WorkerSession(Session):
         self.sockets.flush()
 
     async def _connect(self, rank: int) -> None:
-        """Open a connection to a rank, for use by the training thread or by a task that sends queued messages."""
+        """Connect to a rank: keep a socket or start `_send_all`, and report which to `mailbox`; close it on failure."""
         address, patience = self.settings.addresses[rank], self.settings.patience
         opening = {"op": _CONNECTION, "reply": False, "key": self.settings.key, "sender": self.rank}
         try:
@@ -178,7 +178,7 @@ async def open_session(settings: RankSettings, task: FitTask, dask_worker: Any) 
 
 
 async def close_session(key: Key, dask_worker: Any) -> None:
-    """Stop this worker's session with a key, if there is one, and discard it."""
+    """Make all waiting calls of the session with this key fail, and discard it; do nothing if there is none."""
     session = _sessions(dask_worker).pop(key, None)
     if session is not None:
         session.close("the fit has ended")
@@ -190,13 +190,13 @@ async def renew_session(key: Key, dask_worker: Any) -> None:
 
 
 async def next_events(key: Key, last_received: int, seconds: float, dask_worker: Any) -> list[Event]:
-    """Return the first rank's events with numbers after `last_received`, waiting up to `seconds` for one."""
+    """Return `Session.events` of the session with this key, or [] if it has been closed."""
     session = _sessions(dask_worker).get(key)
     return [] if session is None else await asyncio.to_thread(session.events, last_received, seconds)
 
 
 async def store_answer(key: Key, number: int, value: Any, dask_worker: Any) -> None:
-    """Store the answer to the question with this event number in the session of the first rank."""
+    """Pass the answer to question `number` to the session with this key; do nothing if it has been closed."""
     session = _sessions(dask_worker).get(key)
     if session is not None:
         session.answer(number, value)
@@ -206,15 +206,16 @@ async def store_answer(key: Key, number: int, value: Any, dask_worker: Any) -> N
 
 
 def store_partition(key: Key, table: str, number: int, names: Sequence[str], *values: Any) -> int:
-    """Store partition `number` of a table, as values by name, in its session; return its number of rows.
+    """Store partition `number` of a table in the session with this key; return its number of rows.
 
-    Dask then releases its own reference, so there is no second copy in memory.
+    `values` are the table and its per-row arguments, called `names`. Dask then
+    releases its own reference, so there is no second copy in memory.
     """
     return _find_session(key).store_partition(table, number, dict(zip(names, values, strict=True)))
 
 
 def train_rank(key: Key, *n_rows: int) -> Any:
-    """Train a rank; `n_rows` only make Dask wait for its partitions. Return the fitted state on rank 0, else None."""
+    """Train the rank of a session; Dask passes `n_rows` after loading. Return rank 0's fitted state, else None."""
     secede()
     return _find_session(key).train(get_worker().state.nthreads)
 

@@ -91,17 +91,17 @@ def unpack_ints(const uint8_t[::1] message, arrays, operation):
 
 
 def _as_table(array):
-    """Return a view of an array of shape (n, ...) as a matrix of shape (n, n_columns)."""
+    """Return a view of an array of shape (n, ...) as a matrix (n, n_columns); further axes become columns."""
     return array.reshape(len(array), -1)
 
 
 cdef inline Py_ssize_t _n_blocks(Py_ssize_t n) noexcept nogil:
-    """Return the number of blocks that `n` numbers of a column are divided into."""
+    """Return the number of blocks of BLOCK rows, of which the last may be shorter, in `n` rows."""
     return (n + BLOCK - 1) // BLOCK
 
 
 cdef Py_ssize_t _encode_table(const int64_t* numbers, Py_ssize_t n, Py_ssize_t n_columns, uint8_t* out) noexcept nogil:
-    """Encode a C-ordered matrix; return the number of bytes, after which up to TAIL more bytes are overwritten."""
+    """Write a matrix (n, n_columns) to `out`; return the bytes used, after which up to TAIL more may change."""
     cdef uint64_t offsets[BLOCK]
     cdef Py_ssize_t b, first, column, i, n_rows, width, size = 0
     cdef const int64_t* block
@@ -139,7 +139,7 @@ cdef Py_ssize_t _decode_table(
     const uint8_t* message, Py_ssize_t start, Py_ssize_t end, int64_t* numbers, Py_ssize_t n, Py_ssize_t n_columns,
     Operation operation,
 ) noexcept nogil:
-    """Decode a matrix from byte `start`; return the position after its last byte, or -1 if `message` is too short."""
+    """Combine a matrix read from message[start:end] into the output `numbers`; return its end, -1 if too short."""
     cdef Py_ssize_t b, first, column, n_rows, width
     cdef int64_t minimum
     for b in range(_n_blocks(n)):
@@ -164,7 +164,10 @@ cdef inline void _decode_block(
     const uint8_t* digits, Py_ssize_t width, int64_t minimum, int64_t* numbers, Py_ssize_t n, Py_ssize_t step,
     Operation operation,
 ) noexcept nogil:
-    """Decode `n` integers of `width` bytes plus `minimum`; set, add or max them into every `step`-th number."""
+    """Combine `n` integers, stored in `width` bytes each as offsets from `minimum`, into the output `numbers`.
+
+    Integer i is combined into numbers[i * step]: added, or written, or written if it is larger, by `operation`.
+    """
     cdef uint64_t value, mask = 0
     cdef Py_ssize_t i
     if width > 0:

@@ -76,12 +76,12 @@ def with_whole_queries(comm: Comm, parts: Sequence[Part], table: str, qid: Any) 
 
 
 def _flat_array(values: Any) -> NDArray[Any]:
-    """Return any per-row values as a 1-D array."""
+    """Return per-row values of any supported type, such as a column of a data frame, as a 1-D array."""
     return array_of(values).ravel()
 
 
 def _column_values(table: Any, name: str) -> Any:
-    """Return a column of a data frame as an array; raise ValueError, which calls it qid, if there is none."""
+    """Return a column of a data frame as an array; raise ValueError, which calls it qid, if it is missing."""
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame) or name not in frame.columns:
         raise ValueError(f"qid must name a column of X; got {name!r}.")
@@ -137,11 +137,11 @@ class Watcher:
     """Observer of the rounds of a fit. This base class ignores all events."""
 
     def report(self, kind: str, content: Any) -> int:
-        """Record an event, such as "round" or "checkpoint", and return its number."""
+        """Record an event, such as ("round", losses) or ("checkpoint", bytes), and return its number."""
         return 0
 
     def ask(self, kind: str, content: Any) -> Any:
-        """Report a question, such as "callbacks", and wait for the coordinator's answer, which is returned."""
+        """Send a question, such as "callbacks", to the coordinator, and return its answer; None in this base class."""
 
 
 def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: Watcher) -> Any:
@@ -167,7 +167,10 @@ def fit_rank(task: FitTask, comm: RanksComm, tables: dict[str, Parts], watcher: 
         if hasattr(model, "callbacks"):
             model.callbacks = [_Relay(task, comm, watcher)]
         try:
-            with nullcontext() if task.checkpoint is None else as_file(task.checkpoint) as path, model._over(comm):
+            with (
+                nullcontext() if task.checkpoint is None else as_file(task.checkpoint) as path,
+                model._using_comm(comm),
+            ):
                 model.fit(**arguments, **({} if path is None else {"resume": path}))
         except (TypeError, ValueError) as error:
             raise _locate_error(error, model, arguments, sizes) from None
@@ -179,7 +182,11 @@ Sizes = dict[str, list[tuple[Any, int]]]
 
 
 def _collect_arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts]) -> tuple[dict[str, Any], Sizes]:
-    """Return the arguments of `fit`, with partitions moved out of `tables`, and their (index, n_rows) by table."""
+    """Return the arguments of `fit` on this rank, and the (index, n_rows) of the partitions of each table.
+
+    The partitions are moved out of the dict `tables`. If the fit uses queries, ranks exchange rows first, so that each
+    query is on one rank.
+    """
     arguments: dict[str, Any] = dict(task.arguments)
     sizes: Sizes = {}
     for table in sorted(tables):  # the same order on all ranks
@@ -196,7 +203,10 @@ def _collect_arguments(task: FitTask, comm: RanksComm, tables: dict[str, Parts])
 
 
 def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
-    """Raise ValueError if the columns of partitions differ, on any rank; warn if numbers become categories."""
+    """Raise ValueError on all ranks if partitions have different columns, or dates and other types in one column.
+
+    Warns, on rank 0, if a column has numbers in some partitions and text in others; all then become categories.
+    """
     described = [(_partition_number(part), *_describe_columns(part[table])) for part in parts if part[table].shape[0]]
     descriptions = [each for of_rank in comm.allgather(described) for each in of_rank]
     first_kinds: dict[int, tuple[str, str]] = {}
@@ -219,7 +229,7 @@ def _check_columns(comm: RanksComm, parts: Parts, table: str) -> None:
 
 
 def _report_mixed_types(comm: RanksComm, text: str, *kinds: str) -> None:
-    """Raise ValueError with this text if one of the types is dates; otherwise the first rank warns."""
+    """Raise ValueError with this text if "dates" is in `kinds`; otherwise warn, but only on rank 0."""
     remedy = "Convert the column before the fit, for example with astype."
     if _DATES in kinds:
         raise ValueError(f"{text} {remedy}")
@@ -248,7 +258,7 @@ def _describe_columns(part: Any) -> tuple[Any, list[str | None]]:
 
 
 def _locate_error(error: Exception, model: Any, arguments: Mapping[str, Any], sizes: Sizes) -> Exception:
-    """Return the error of a fit with the index of the partition that causes it, or unchanged if none does alone."""
+    """Return the error with the index of the first partition that fails by itself; unchanged if none does."""
     for table, numbers in sizes.items():
         names = [name for name in BY_ROW[table][:2] if arguments.get(name) is not None]
         first = 0
@@ -268,7 +278,7 @@ def _locate_error(error: Exception, model: Any, arguments: Mapping[str, Any], si
 
 
 def _check_partition(model: Any, part: Any, by_row: dict[str, Any]) -> None:
-    """Raise the error that `fit` would raise for the table, target or weights of this partition alone."""
+    """Raise the error that `fit` would raise for this partition's table, target or weights by themselves."""
     X, *values = split_columns(part, **{name.removesuffix("_val"): value for name, value in by_row.items()})
     arguments = dict(zip([name.removesuffix("_val") for name in by_row], values, strict=True))
     if arguments.get("y") is not None:
@@ -286,7 +296,7 @@ class _OwnParts(TableParts):
     _n_passes = 0  # passes left, the last of which drops each partition after reading; 0 keeps all partitions
 
     def release(self, n_passes: int) -> None:
-        """Make the last of the next `n_passes` passes over the rows free each partition after it was read."""
+        """Announce `n_passes` more passes over the rows; the last one frees each partition after reading it."""
         self._n_passes = n_passes
 
     def _read(self) -> Iterator[Any]:
@@ -299,7 +309,7 @@ class _OwnParts(TableParts):
 
 
 def join_partitions(parts: Sequence[Any], *, is_table: bool) -> Any:
-    """Return partitions of a dense table as one row source; join arrays and sparse matrices into one."""
+    """Return dense tables (`is_table`) as one row source; concatenate sparse matrices and per-row values."""
     if is_table and not table_over(parts[0]).is_sparse and len(parts[0].shape) > 1:
         return _OwnParts(*parts)
     if len(parts) == 1:
@@ -328,7 +338,7 @@ class _Relay:
         return self._task.is_watched and self._ask_callbacks(env)
 
     def _ask_callbacks(self, env: Any) -> bool:
-        """Return True if a callback requests to stop; on request, all ranks build the model and send it first."""
+        """Return True if a callback of the coordinator requests to stop; send it the model first if it asks for it."""
         question = "callbacks", replace(env, params={}, _model=None)
         while True:
             answer = self._watcher.ask(*question) if self._comm.rank == 0 else None
@@ -341,7 +351,7 @@ class _Relay:
 
 
 def fitted_state(model: Any) -> dict[str, Any]:
-    """Return the attributes that `fit` has set, by name."""
+    """Return all attributes except constructor parameters and those for communication, by name."""
     parameters = model.get_params(deep=False)
     excluded = {"_comm", "_on_round", *parameters}
     return {name: value for name, value in vars(model).items() if name not in excluded}
@@ -359,7 +369,7 @@ def silent_copy(model: Any) -> Any:
 
 
 def to_file_bytes(model: Any) -> bytes | None:
-    """Return the bytes of a model's file, or None if model files cannot store its parameters."""
+    """Return the content of the model's file, or None if a parameter cannot be saved in one."""
     with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
         path = Path(folder) / "model"
         with suppress(TypeError, ValueError):
@@ -370,7 +380,7 @@ def to_file_bytes(model: Any) -> bytes | None:
 
 @contextmanager
 def as_file(content: bytes) -> Iterator[str]:
-    """Yield the path of a temporary file with this content."""
+    """Yield the path of a temporary file with this content, which is deleted at the end of the context."""
     with tempfile.TemporaryDirectory(prefix="fastens-") as folder:
         path = os.path.join(folder, "model")
         Path(path).write_bytes(content)
@@ -452,12 +462,12 @@ def tables_in(X: Any, fit_params: Mapping[str, Any], is_spread: Callable[[Any], 
 
 
 def are_columns(value: Any, table: Any) -> bool:
-    """Return True if a value is a list of strings that name columns of the table, which must not be an array."""
+    """Return True if `value` is a list of strings, which are column names, and the table is not a Dask array."""
     return are_texts(value) and not hasattr(table, "chunks")
 
 
 def zip_partitions(columns: Mapping[str, Sequence[Any]], table: str) -> list[dict[str, Any]]:
-    """Return the partitions as dicts of table and per-row arguments; raise ValueError if their numbers differ."""
+    """Return one dict of values by name for each partition; raise ValueError if the counts differ from `table`'s."""
     n_parts = len(columns[table])
     for name, parts in columns.items():
         if len(parts) != n_parts:

@@ -44,15 +44,15 @@ class _Rank(Session):
         super().__init__(0, 1, patience, task)
 
     def node(self) -> str:
-        """Return the identifier of the actor's node."""
+        """Return the identifier of the Ray node on which this actor runs."""
         return str(ray.get_runtime_context().get_node_id())
 
     def set_rank(self, rank: int, actors: Sequence[Any]) -> None:
-        """Set the rank of this actor and the actors of all ranks."""
+        """Make this actor the given rank; `actors` lists the actors of all ranks in order."""
         self.rank, self.size, self._actors = rank, len(actors), actors
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Send an array or bytes to a rank, without waiting for it."""
+        """Send an array or a picklable value to the actor of another rank, without waiting for it."""
         _call(self._actors[rank], "put", self.rank, tag, payload, concurrency_group="receive")
 
     def put(self, rank: int, tag: Tag, payload: Any) -> None:
@@ -70,7 +70,7 @@ class _Rank(Session):
 
 
 def _call(actor: Any, method: str, *args: Any, concurrency_group: str = "lead") -> Any:
-    """Call a method of an actor without waiting, and return the object reference of its result."""
+    """Call an actor's method without waiting and return a reference; raise ClusterLostError if Ray was shut down."""
     if not ray.is_initialized():  # calling Ray would start another cluster
         raise ClusterLostError("Ray was shut down during the fit.")
     return getattr(actor, method).options(concurrency_group=concurrency_group).remote(*args)
@@ -86,7 +86,7 @@ def _compute_objects(*values: Any) -> None:
 
 @contextmanager
 def _start_group(table: RayTable, parts: Parts, task: FitTask) -> Iterator[WorkerGroup]:
-    """Start the actors of a new attempt, load their partitions, start training and yield the actors."""
+    """Start actors, load their partitions, start one attempt at training, and yield the group; kill actors at exit."""
     # Partitions, including partitions of a lost node, must be computed before actors reserve the CPUs that this needs.
     _fetch([_compute_objects.remote(*part.values()) for partitions in parts.values() for part in partitions])
     n_actors, n_cpus = _choose_actors(table, len(parts["X"]))
@@ -122,7 +122,7 @@ def _cluster_id() -> str | None:
 
 
 def _choose_actors(table: RayTable, n_parts: int) -> tuple[int, float]:
-    """Return the number of actors to start and the number of CPUs of each."""
+    """Return (number of actors to start, CPUs of each), at most one actor for each of the `n_parts` partitions."""
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     n_cpus = sum(node["Resources"]["CPU"] for node in nodes)
     n_actors = min(table.n_actors or len(nodes), n_parts)
@@ -131,7 +131,7 @@ def _choose_actors(table: RayTable, n_parts: int) -> tuple[int, float]:
 
 
 def _wait_for_actors(actors: Sequence[Any], patience: float, n_cpus: float) -> dict[Any, str]:
-    """Return the actors that start within `patience` seconds, with the identifiers of their nodes."""
+    """Return {actor: node} of actors that start within `patience` seconds; raise ClusterLostError if none does."""
     calls = {_call(actor, "node"): actor for actor in actors}
     started, _ = ray.wait(list(calls), num_returns=len(calls), timeout=patience)
     nodes, why = {}, f"no actor got {n_cpus:g} CPUs within {patience:g} seconds"
@@ -146,7 +146,7 @@ def _wait_for_actors(actors: Sequence[Any], patience: float, n_cpus: float) -> d
 
 
 def _partition_holders(parts: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
-    """Return the identifiers of the nodes that hold each partition of X, by partition index."""
+    """Return {partition index: node ids that hold its X}; {} if locations are unknown, as for Ray Client."""
     references = [part["X"] for part in parts]
     if ray.util.client.ray.is_connected():  # the locations of objects are unknown to remote clients
         return {}
@@ -155,7 +155,7 @@ def _partition_holders(parts: Sequence[Mapping[str, Any]]) -> dict[int, list[str
 
 
 def _load(actors: Sequence[Any], parts_by_rank: Sequence[range], parts: Parts, patience: float) -> None:
-    """Load the partitions on their ranks' actors; raise RankLostError if none arrives for `patience` seconds."""
+    """Send each rank's partitions to its actor; raise RankLostError if none arrives for `patience` seconds."""
     shares = {"X": parts_by_rank, "X_val": split_evenly(len(parts.get("X_val", [])), len(actors))}
     pending = []
     for rank, actor in enumerate(actors):
@@ -187,11 +187,11 @@ class _RayWorkerGroup(WorkerGroup):
         _fetch(calls)
 
     def events(self, last_received: int) -> list[Event]:
-        """Return the events of the first rank after number `last_received`, waiting up to about a second for one."""
+        """Return rank 0's events with numbers above `last_received`; wait up to about a second; [] after a loss."""
         return self._call_first_rank("events", last_received, _POLL_SECONDS) or []
 
     def answer(self, number: int, value: Any) -> None:
-        """Send the answer to the first rank's question with this event number."""
+        """Send `value` to rank 0 as the answer to the question of event `number`."""
         self._call_first_rank("answer", number, value)
 
     def result(self) -> dict[str, Any] | None:

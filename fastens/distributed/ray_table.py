@@ -74,7 +74,7 @@ class RayTable(SpreadTable):
 
 
 def is_on_ray(X: Any) -> bool:
-    """Return True for a Ray dataset and for a list of object references."""
+    """Return True for a Ray dataset or a list of object references that is not wrapped in a RayTable."""
     return is_collection_on("ray", X)
 
 

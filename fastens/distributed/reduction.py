@@ -39,7 +39,7 @@ class Transport(Protocol):
     size: int
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Send an array or bytes to a rank, without waiting for it."""
+        """Send an array or a picklable value to a rank, without waiting until it is received."""
 
     def receive(self, rank: int, tag: Tag) -> Any:
         """Wait for the message with this tag from a rank and return it; raise RankLostError if it cannot arrive."""
@@ -66,7 +66,7 @@ class RanksComm(Comm):
         self.n_exchanges = self.n_bytes = self._n_travelling = 0
 
     def allreduce_sum(self, *arrays: Numbers) -> None:
-        """Sum arrays over the ranks, in place."""
+        """Replace integer arrays, in place, by their elementwise sums over the ranks."""
         self._reduce("sum", arrays)
 
     def begin_allreduce_sum(self, *arrays: Numbers) -> Callable[[], None]:
@@ -91,7 +91,7 @@ class RanksComm(Comm):
         return finish
 
     def allreduce_max(self, *arrays: Numbers) -> None:
-        """Replace arrays by their elementwise maxima over the ranks, in place."""
+        """Replace integer arrays, in place, by their elementwise maxima over the ranks."""
         self._reduce("max", arrays)
 
     def allgather(self, value: Any) -> list[Any]:
@@ -109,7 +109,7 @@ class RanksComm(Comm):
         return [value if rank == self.rank else pickle.loads(by_rank[rank]) for rank in range(self.size)]
 
     def alltoall(self, values: list[Any]) -> list[Any]:
-        """Send one value to each rank; return the values that the ranks have sent here, in rank order."""
+        """Send `values[k]` to each rank k; return the values that the ranks have sent to this one, in rank order."""
         results = list(values)
         others = [rank for rank in range(self.size) if rank != self.rank]
         with self._counting_messages():
@@ -120,7 +120,7 @@ class RanksComm(Comm):
         return results
 
     def _reduce(self, operation: str, arrays: Sequence[Numbers]) -> None:
-        """Combine arrays over the ranks by operation "sum" or "max", in place."""
+        """Replace arrays, in place, by their elementwise "sum" or "max" (`operation`) over the ranks."""
         if self.size == 1:
             return
         buffers = [np.ascontiguousarray(array) for array in arrays]
@@ -149,8 +149,8 @@ class RanksComm(Comm):
     ) -> None:
         """Combine the values of all ranks in any order, by recursive doubling.
 
-        `get_partial` returns the partial result here, `combine` adds a received one to it, and `set_result` replaces it
-        by the final result.
+        `get_partial` returns the partial result of this rank as a message, `combine` adds a received message to it, and
+        `set_result` replaces it by the final result.
         """
         outer = self._outer_partner()
         if self.rank >= self._n_inner:
@@ -166,7 +166,7 @@ class RanksComm(Comm):
             self._send(outer, get_partial())
 
     def _combine_by_halving(self, arrays: Sequence[Numbers], operation: str) -> None:
-        """Combine arrays over the ranks by "sum" or "max", in place, by a reduce-scatter and an allgather."""
+        """Combine large arrays over all ranks by "sum" or "max", in place, by a reduce-scatter and an allgather."""
         # Column order puts the numbers of a column, which have similar magnitudes, next to each other.
         numbers = np.concatenate([array.ravel(order="F") for array in arrays])
         outer = self._outer_partner()
@@ -185,7 +185,7 @@ class RanksComm(Comm):
             start += array.size
 
     def _halve(self, numbers: Numbers, operation: str) -> None:
-        """Combine numbers over the ranks of the hypercube by "sum" or "max", in place, by recursive halving."""
+        """Combine an array over the ranks of the hypercube, in place: each reduces a part, then all exchange parts."""
         first, last = 0, len(numbers)
         sent_parts = []
         for partner in self._partners():
@@ -204,7 +204,7 @@ class RanksComm(Comm):
             first, last = min(first, sent.start), max(last, sent.stop)
 
     def _outer_partner(self) -> int | None:
-        """Return the rank outside the hypercube that this rank serves, or that serves this rank; None if neither."""
+        """Return the rank paired with this one because one of the two is outside the hypercube; None if unpaired."""
         n_inner = self._n_inner
         if self.rank >= n_inner:
             return self.rank - n_inner
@@ -229,12 +229,12 @@ class RanksComm(Comm):
         self._transport.flush()
 
     def _send(self, rank: Any, payload: Any) -> None:
-        """Send a message to a rank under the next tag of the current collective operation."""
+        """Send an array or a list of (rank, bytes) to a rank, tagged with the operation and a message count."""
         self._sent[rank] += 1
         self._put(rank, (self.n_exchanges, self._sent[rank]), payload)
 
     def _put(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Send a message, an array or a list of (rank, bytes), under a tag and add its size to `n_bytes`."""
+        """Send an array or a list of (rank, bytes) under a tag, and add its size to `n_bytes`."""
         if isinstance(payload, np.ndarray):
             self.n_bytes += payload.nbytes
         else:
@@ -242,7 +242,7 @@ class RanksComm(Comm):
         self._transport.send(rank, tag, payload)
 
     def _receive(self, rank: Any) -> Any:
-        """Return the next message from a rank in the current collective operation."""
+        """Return a rank's next message of this operation: an array or a list of (rank, bytes)."""
         self._received[rank] += 1
         return self._transport.receive(rank, (self.n_exchanges, self._received[rank]))
 
@@ -278,7 +278,7 @@ class Mailbox:
             self._changed.notify_all()
 
     def close(self, reason: str) -> None:
-        """Make all waiting calls raise RankLostError; the reason of the first call is kept."""
+        """Make waiting and later calls raise RankLostError with the reason; only the first call's reason counts."""
         with self._changed:
             self._closed = self._closed or reason
             self._messages.clear()
@@ -334,17 +334,17 @@ class Sockets:
         self._room = memoryview(bytearray(_HEAD.size))
 
     def add_incoming(self, rank: int, connection: socket.socket) -> None:
-        """Add the connection that receives from a rank."""
+        """Use this connection, made non-blocking, to receive from a rank."""
         connection.setblocking(False)
         self._incoming[rank] = connection
 
     def add_outgoing(self, rank: int, connection: socket.socket) -> None:
-        """Add the connection that sends to a rank."""
+        """Use this connection, made non-blocking, to send to a rank."""
         connection.setblocking(False)
         self._outgoing[rank] = connection
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Send an array or bytes to a rank, without waiting for it."""
+        """Send an array or a picklable value to a rank, without waiting until it is received."""
         is_array = isinstance(payload, np.ndarray)
         body = memoryview(payload if is_array else pickle.dumps(payload, protocol=5)).cast("B")
         head = memoryview(_HEAD.pack(*tag, is_array, len(body)))
@@ -433,6 +433,6 @@ class Sockets:
                         selector.unregister(connection)
 
     def _fail(self, reason: object) -> None:
-        """Raise RankLostError for a failed connection; the reason is an exception or a text."""
+        """Raise RankLostError because a connection failed, or the error of `check` if the fit has ended anyway."""
         self._check()  # may raise a more specific error
         raise RankLostError(f"a connection to another rank is lost: {reason!r}")

@@ -49,7 +49,7 @@ class Session(Watcher):
         self._changed = threading.Condition()
 
     def send(self, rank: int, tag: Tag, payload: Any) -> None:
-        """Send an array or bytes to a rank, without waiting for it."""
+        """Send an array or a picklable value to a rank, without waiting for it; implemented by subclasses."""
         raise NotImplementedError
 
     def receive(self, rank: int, tag: Tag) -> Any:
@@ -57,12 +57,12 @@ class Session(Watcher):
         return self.mailbox.take(rank, tag)
 
     def flush(self) -> None:
-        """Wait until all messages are sent."""
+        """Wait until all messages are sent; in this base class, there is nothing to wait for."""
 
     # Coordinator --------------------------------------------------
 
     def report(self, kind: str, content: Any) -> int:
-        """Queue an event for the coordinator and return its number; only the last checkpoint is kept."""
+        """Queue an event for the coordinator and return its number; a new checkpoint replaces an unsent one."""
         with self._changed:
             self._n_events += 1
             if kind == "checkpoint":
@@ -72,7 +72,7 @@ class Session(Watcher):
             return self._n_events
 
     def ask(self, kind: str, content: Any) -> Any:
-        """Report a question to the coordinator, wait for the answer and return it."""
+        """Ask the coordinator a question; return its answer, or raise RankLostError if the fit ends meanwhile."""
         number = self.report(kind, content)
         with self._changed:
             while number not in self._answers:
@@ -81,7 +81,7 @@ class Session(Watcher):
             return self._answers.pop(number)
 
     def answer(self, number: int, value: Any) -> None:
-        """Store the answer to the question with this number; it may arrive twice."""
+        """Store the answer to question `number` for the waiting `ask`; a repeated call does no harm."""
         with self._changed:
             self._answers[number] = value
             self._changed.notify_all()
@@ -105,7 +105,10 @@ class Session(Watcher):
     # The fit --------------------------------------------------
 
     def store_partition(self, table: str, number: int, contents: Mapping[str, Any]) -> int:
-        """Store the partition of a table with this index until training; return its number of rows."""
+        """Store partition `number` of table "X" or "X_val" until training, and return its number of rows.
+
+        `contents` are the table and its per-row arguments by name. Raises ValueError if their row counts differ.
+        """
         counts = {name: value.shape[0] if hasattr(value, "shape") else len(value) for name, value in contents.items()}
         n_rows = counts[table]
         for name, count in counts.items():
@@ -118,7 +121,7 @@ class Session(Watcher):
         return int(n_rows)
 
     def train(self, n_threads: int) -> Any:
-        """Train on the partitions; return the fitted state on the first rank and None on others."""
+        """Train on the stored partitions, which are then released; return the fitted state on rank 0, else None."""
         tables: dict[str, Parts] = {
             name: [Partition(number, partitions[number]) for number in sorted(partitions)]
             for name, partitions in self._tables.items()

@@ -110,7 +110,7 @@ class BaseForest(TreeParameters, TreeModel):
         continues = self._continues()
         data = self._check_validation(X, y, sample_weight) if continues else self._start_forest(X, y, sample_weight)
         all_rows = data.of_all_ranks()
-        with self._over(LOCAL):  # each rank has the targets of all ranks, so nothing needs to be reduced
+        with self._using_comm(LOCAL):  # each rank has the targets of all ranks, so nothing needs to be reduced
             return self._fit_bags(data, all_rows, continues=continues)
 
     def _fit_bags(self, data: TrainingData, all_rows: AllRows, *, continues: bool) -> BaseForest:

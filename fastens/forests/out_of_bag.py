@@ -23,7 +23,7 @@ from fastens.engine.trees.contributions import LeftOut, PermutedLosses
 from fastens.engine.trees.leaf_values import LeafRows
 from fastens.engine.trees.trees import TreeEnsemble
 from fastens.forests.bags import PERMUTING
-from fastens.params.rules import rows_of
+from fastens.params.rules import naming_table
 from fastens.tree_model.explanations import importance_bunch
 from fastens.warn import warn
 
@@ -105,7 +105,7 @@ def proximities(forest: Any, X: ArrayLike, others: ArrayLike | None, n_neighbors
     With `n_neighbors`, only the largest fractions of each row are kept.
     """
     leaf = np.ascontiguousarray(forest._leaves(X))
-    with rows_of("others"):
+    with naming_table("others"):
         other_leaf = leaf if others is None else np.ascontiguousarray(forest._leaves(others))
     members = np.arange(len(other_leaf), dtype=np.uint32)
     rows = LeafRows.group(forest._ensemble.node_offsets, other_leaf, members)

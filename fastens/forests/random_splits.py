@@ -81,7 +81,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         self._check_ranks()
         X, sample_weight = present_part(X, sample_weight, comm)
         read = self._encode_table if continues else self._learn_table
-        table = self._limited(X, None, read, weighted=sample_weight is not None)
+        table = self._read_within_limit(X, None, read, weighted=sample_weight is not None)
         weight = check_weights(sample_weight, table.shape[0], comm)
         weight = unless_ones(self._weights_to_count(weight, is_fit=True), comm)
         n_threads = resolve_n_jobs(self.n_jobs)

@@ -120,7 +120,7 @@ class SavedEstimator:
             by fastens, or if `metadata` cannot be represented in JSON.
         """
         self._check_fitted()
-        if not _is_ours(self):
+        if not _is_fastens_estimator(self):
             kind = f"{type(self).__module__}.{type(self).__qualname__}"
             raise TypeError(
                 "save must be called on an estimator class of fastens, because model files hold "
@@ -162,7 +162,7 @@ class SavedEstimator:
         return model.set_params(**later) if later else model
 
     def _saved_parameters(self: Any) -> dict[str, Any]:
-        """Return the constructor parameters to save by name; subclasses may replace some."""
+        """Return the constructor parameters to save, by name; subclasses may replace values."""
         return dict(self.get_params(deep=False))
 
     @classmethod
@@ -193,7 +193,7 @@ def _is_always_saved(model: Any) -> bool:
 
 
 def _plain_metadata(metadata: Any) -> dict[str, Any]:
-    """Return a copy of the metadata after a round trip through JSON; raise TypeError if JSON cannot represent it."""
+    """Return metadata as JSON would restore it; raise TypeError if it is not a mapping or JSON cannot hold it."""
     if not isinstance(metadata, Mapping):
         raise TypeError(f"metadata must be a dict or None; got {metadata!r}.")
     try:
@@ -214,7 +214,7 @@ def _check_keys(value: Any) -> None:
 
 
 def savable_parameter(name: str, value: Any) -> Any:
-    """Return a parameter's value as JSON values; raise ValueError with its name if it cannot be saved."""
+    """Return a parameter's value as JSON values; raise ValueError, which names it, if JSON cannot represent it."""
     plain = plain_parameter(value)
     try:
         json.dumps(plain)
@@ -248,17 +248,17 @@ def plain_parameter(value: Any) -> Any:
 
 
 def _plain_object(value: Any) -> dict[str, Any]:
-    """Return an option record or a fastens estimator as JSON values of its parameters; pickle anything else."""
+    """Return JSON values of an option record or fastens estimator; pickle others, or raise TypeError if forbidden."""
     if isinstance(value, Options):
         return {"options": type(value).__name__, "parameters": plain_parameter(value.get_params())}
-    if _is_ours(value):
+    if _is_fastens_estimator(value):
         return {"estimator": type(value).__name__, "parameters": plain_parameter(value.get_params(deep=False))}
     content = to_pickle(value, "A parameter")
     return {"pickle": base64.b64encode(content.tobytes()).decode()}
 
 
-def _is_ours(value: Any) -> bool:
-    """Return True if the class of an object is defined by fastens, not by a user or another library."""
+def _is_fastens_estimator(value: Any) -> bool:
+    """Return True if the class of an object is a saved estimator of fastens, not of a user or another library."""
     return SavedEstimator._kinds.get(type(value).__name__) is type(value)
 
 
@@ -304,7 +304,7 @@ def nested_arrays(prefix: str, model: Any, what: str) -> dict[str, np.ndarray]:
     what : str
         Name of the model in error messages.
     """
-    if not _is_ours(model):
+    if not _is_fastens_estimator(model):
         return {f"{prefix}pickle": to_pickle(model, what)}
     arrays, meta = model._to_state()
     state = json.dumps({"kind": type(model).__name__, "meta": meta}, separators=(",", ":")).encode()
@@ -320,7 +320,7 @@ def nested_model(prefix: str, arrays: Mapping[str, np.ndarray], what: str) -> An
 
 
 def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: int = 1) -> dict[str, Any]:
-    """Return {"3.0": {name: array}} for arrays named `prefix` + "3.0." + name, with `n_numbers` numbers (here 2)."""
+    """Group arrays named `prefix` + "3.0." + name (with `n_numbers` = 2) as {"3.0": {name: array}}."""
     groups: dict[str, dict[str, np.ndarray]] = {}
     for name, array in arrays.items():
         if name.startswith(prefix):
@@ -330,7 +330,7 @@ def numbered_arrays(prefix: str, arrays: Mapping[str, np.ndarray], n_numbers: in
 
 
 def restored_model(arrays: dict[str, np.ndarray], what: str) -> Any:
-    """Return the fitted model from the arrays of `nested_arrays`, with their prefix removed from the names."""
+    """Return the model from the arrays of `nested_arrays`, named without prefix; errors call the model `what`."""
     if "pickle" in arrays:
         return from_pickle(arrays["pickle"], what)
     state = parse_json(arrays.pop("state").tobytes())

@@ -110,7 +110,7 @@ _find: ContextVar[Find] = ContextVar("find", default=lambda name: None)
 
 
 def class_of_part(name: str) -> Any:
-    """Return the class of a nested model in the file that is being read, or None if files cannot hold this class."""
+    """Return the class, by name, of a model within the file that is being read; None if files cannot hold it."""
     return _find.get()(name)
 
 
@@ -163,7 +163,7 @@ def load_model(path: str | os.PathLike[str], find: Find, wanted: str) -> Any:
 
 
 def _is_implausible_size(error: MemoryError, size: int) -> bool:
-    """Return True if NumPy failed to allocate an array that is too large for a file of `size` bytes."""
+    """Return True if the array that NumPy could not allocate is too large for a file of `size` bytes."""
     shape = getattr(error, "shape", None)
     return shape is not None and math.prod(shape) > max(_MAX_PER_BYTE * size, _MIN_CLAIMED)
 
@@ -227,7 +227,7 @@ def load(path: str | os.PathLike[str]) -> tuple[str, dict[str, np.ndarray], dict
 
 
 def _to_little_endian(name: str, array: np.ndarray) -> np.ndarray:
-    """Return an array in C order and little-endian; raise TypeError if model files cannot hold its type."""
+    """Return an array in C order and little-endian; raise TypeError, which names it, if files cannot hold it."""
     array = np.asarray(array)
     little_endian = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
     if not DTYPE.fullmatch(little_endian.dtype.str) or array.ndim > MAX_DIMENSIONS:
@@ -288,7 +288,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
-    # Returns the header and the position of its end.
     """Return a file's header and the position of its end; raise ModelFileError if it is damaged or truncated."""
     if len(content) < len(MAGIC) or content[: len(MAGIC)] != MAGIC:
         raise ModelFileError("it is not a fastens model; use fastens.from_model for models of other libraries")
@@ -309,7 +308,7 @@ def _read_header(content: memoryview) -> tuple[dict[str, Any], int]:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return the value of a JSON text; raise ModelFileError if it is nested more deeply than any model."""
+    """Return the value of JSON bytes; raise ModelFileError if it is nested more deeply than MAX_DEPTH levels."""
     depth, is_text = 0, False
     for mark in _MARKS.finditer(content):
         if mark[0] == b'"':
@@ -322,7 +321,7 @@ def parse_json(content: bytes) -> Any:
 
 
 def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """Return the arrays by name that follow position `end` of a file; raise ModelFileError if malformed."""
+    """Return, by name, the arrays in a file after its header's `end`, listed in `entries`; check their validity."""
     arrays: dict[str, np.ndarray] = {}
     for entry in entries:
         name, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
@@ -344,7 +343,7 @@ def _read_arrays(content: memoryview, end: int, entries: list[dict[str, Any]]) -
 
 
 def _read_array(name: str, content: memoryview, dtype: str) -> np.ndarray:
-    """Return the 1-D array of these bytes, a view of them; raise ModelFileError for invalid booleans or text."""
+    """Return bytes as a 1-D array without a copy; raise ModelFileError, with the name, for invalid bool or text."""
     array = np.frombuffer(content, dtype=dtype)
     if array.dtype.kind == "b" and np.any(array.view(np.uint8) > 1):
         raise ModelFileError(f"array {name!r} has an invalid boolean")

@@ -25,7 +25,7 @@ _ENTRIES = re.compile(r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+
 
 
 def entries(text: str) -> dict[str, tuple[str, str]]:
-    """Return the type and the description, as a tuple by name, of each entry of a numpydoc section."""
+    """Return {name: (type, description)} for the entries in the text of one numpydoc section."""
     parts = _HEADER.split(text)[1:]
     return {name: (kind, text.rstrip()) for name, kind, text in zip(*[iter(parts)] * 3, strict=True)}
 
@@ -91,7 +91,7 @@ def complete_docstring(kind: Any, docs: Docs) -> None:
 
 
 def _sort_parameters(text: str, names: list[str]) -> str:
-    """Return a docstring with its parameters in the order of `names`, followed by all others."""
+    """Return a docstring whose parameter entries follow the order of `names`; entries not in `names` come last."""
     start, title, rest = text.partition("Parameters\n----------\n")
     section, *others = rest.split("\n\n", 1)
     positions = {name: index for index, name in enumerate(names)}
@@ -101,10 +101,10 @@ def _sort_parameters(text: str, names: list[str]) -> str:
 
 
 def complete_method(method: Any) -> None:
-    """Replace placeholders in the docstring of a method, and set aside what only the reference of the site shows.
+    """Replace placeholders in a method's docstring, in place, and shorten the docstring of a public method for `help`.
 
     ``{X}``, ``{y}`` and ``{sample_weight}`` become their shared descriptions. ``help()`` of a class prints the
-    docstrings of all of its methods, so errors, references and examples are left to `_full_docstring`.
+    docstrings of all of its methods, so only the copy in `_full_docstring` keeps errors, references and examples.
     """
     if not method.__doc__ or hasattr(method, "_full_docstring"):
         return

@@ -166,7 +166,10 @@ class ChecksParameters(BaseEstimator):
             raise TypeError(f"{where} got an unexpected keyword argument {name!r}.{help_}")
 
     def _merge_nested_options(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Return `params` with keys such as "growth__max_depth" merged into new option records."""
+        """Return `params` with keys such as "growth__max_depth" merged into new option records.
+
+        Nested keys of estimators are kept. Raises ValueError if a nested key belongs to neither.
+        """
         nested: dict[str, dict[str, Any]] = {}
         merged = dict(params)
         all_params = self.get_params() | params if any("__" in key for key in params) else params
@@ -187,15 +190,15 @@ class ChecksParameters(BaseEstimator):
         return merged
 
     def _every_parameter(self) -> dict[str, Any]:
-        """Return all parameters by name, including those that the constructor of a subclass lacks."""
+        """Return all parameters by name, also inherited ones that are not in the subclass's own constructor."""
         return {name: getattr(self, name) for name in self._parameter_rules} | self.get_params(deep=False)
 
     def _options(self, parameter: str) -> Any:
-        """Return the option record that a parameter holds or is shorthand for; None if it is neither."""
+        """Return the option record that the named parameter holds or is shorthand for; None if it is neither."""
         return options_in(parameter, getattr(self, parameter))
 
     def _check_parameters(self) -> None:
-        """Raise ValueError for the first parameter that violates its rule; defaults are not checked."""
+        """Raise ValueError for parameters that violate their rules or exclude each other; skip default values."""
         defaults = constructor_defaults(self)
         for name, rule in self._parameter_rules.items():
             value = getattr(self, name)
@@ -208,8 +211,8 @@ class ChecksParameters(BaseEstimator):
     def _validate_combinations(self) -> None:
         """Raise ValueError for parameters that exclude each other; called after the values have been checked."""
 
-    def _check_all_read(self) -> None:
-        """Raise ValueError or warn if a parameter would be ignored by the fit."""
+    def _check_ignored_parameters(self) -> None:
+        """Raise ValueError for a non-default parameter that the fit would ignore because of another parameter."""
         for name, needs in self._parameter_needs.items():
             if self._is_default(name):
                 continue
@@ -217,14 +220,14 @@ class ChecksParameters(BaseEstimator):
             for need in needs:
                 other = getattr(self, need.parameter, None)
                 if not need.met(other):
-                    self._not_read(
+                    self._reject_ignored(
                         name,
                         f"{name} must be {default!r} with {need.parameter}={other!r}, because it is used only "
                         f"if {need.text}; got {value!r}.",
                     )
 
-    def _not_read(self, name: str, text: str) -> None:
-        """Raise ValueError with this text for an ignored parameter, or only warn if scikit-learn's checks set it."""
+    def _reject_ignored(self, name: str, text: str) -> None:
+        """Raise ValueError with `text` for the ignored parameter `name`; only warn if scikit-learn's checks set it."""
         if name not in _SET_BY_CHECKS:
             raise ValueError(text)
         warn(text)
@@ -277,7 +280,7 @@ def _class_defaults(kind: Any) -> dict[str, Any]:
 
 @cache
 def _parameter_names(kind: type, method: str) -> tuple[str, ...]:
-    """Return the names of the parameters of a class's method, without self; () if there is no such method."""
+    """Return the names of the parameters of a class's method, without self; () if it has no such method."""
     return tuple(signature(getattr(kind, method)).parameters)[1:] if hasattr(kind, method) else ()
 
 

@@ -97,7 +97,7 @@ OURS = {theirs: ours for names, ours in _OURS.items() for theirs in names.split(
 
 
 def add_option(option: str, names: list[str]) -> None:
-    """Map names of other libraries to an option of a record, such as "growth=Growth(max_depth=...)", for hints."""
+    """Register an option for hints: other libraries call it `names`; it is shown as "growth=Growth(max_depth=...)"."""
     for name in names:
         OURS[name] = (*OURS.get(name, ()), option)
 

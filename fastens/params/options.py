@@ -33,9 +33,9 @@ SPLITTER = Rule(
 
 
 def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
-    """Wrap the constructor of an option class in place: errors for unknown options get hints.
+    """Wrap the constructor of an option class in place: its TypeError for an unknown option gets a hint.
 
-    With `module` and `estimator`, the name of a class in it, the hints include the parameters of that estimator.
+    If `estimator` is the name of a class in `module`, hints can also name the parameters of that estimator.
     """
     made: Any = kind
     constructor = made.__init__
@@ -331,7 +331,7 @@ def is_ngram_range(value: Any) -> bool:
 
 
 def _is_separator(value: Any) -> bool:
-    """Return True if a value is a non-empty string without letters and digits."""
+    """Return True if a value is a separator of list items: non-empty text without letters and digits."""
     return isinstance(value, str) and value != "" and not any(sign.isalnum() for sign in value)
 
 
@@ -596,7 +596,7 @@ SHORT_FORMS: dict[str, dict[Any, Options]] = {
 
 
 def options_in(parameter: str, value: Any) -> Any:
-    """Return the option record that a parameter's value is or is shorthand for; None if it is neither."""
+    """Return the option record that `value` is, or is shorthand for in `parameter`; None if it is neither."""
     if isinstance(value, Options):
         return value
     is_short = value is None or isinstance(value, str) or FLAG.holds(value)

@@ -53,7 +53,7 @@ def whole(low: int, high: int | None = None) -> Rule:
 
 
 def real(low: float, high: float = math.inf, *, open_low: bool = False, open_high: bool = False) -> Rule:
-    """Return a rule for finite real numbers in a range, which may be open at either end."""
+    """Return a rule for finite numbers from `low` to `high`; `open_low` and `open_high` exclude the limit itself."""
     words = [f"greater than {low}" if open_low else f"at least {low}"]
     if high < math.inf:
         words.append(f"less than {high}" if open_high else f"at most {high}")
@@ -69,7 +69,7 @@ def real(low: float, high: float = math.inf, *, open_low: bool = False, open_hig
 
 
 def one_of(*options: Any) -> Rule:
-    """Return a rule that requires one of these values, with the same type."""
+    """Return a rule that accepts only values equal to one of `options` and of the same type."""
     text = (
         " or ".join(repr(option) for option in options)
         if len(options) < 3
@@ -88,8 +88,8 @@ def instance(kind: type | tuple[type, ...], text: str) -> Rule:
 
 
 @contextmanager
-def rows_of(name: str) -> Iterator[None]:
-    """Prefix ValueErrors raised within the context with the name of an argument that must be a table like X."""
+def naming_table(name: str) -> Iterator[None]:
+    """Prefix ValueErrors raised within the context with "NAME must be a table of rows like X"."""
     try:
         yield
     except ValueError as error:
@@ -117,12 +117,12 @@ def parameter(
 
 
 def declared(kind: Any, what: str) -> dict[str, Any]:
-    """Return the metadata `what` ("rule", "needs" or "elsewhere") of a dataclass's fields that have it, by name."""
+    """Return {field: metadata} of a dataclass of parameters; `what` is "rule", "needs" or "elsewhere"."""
     return {each.name: each.metadata[what] for each in fields(kind) if each.metadata.get(what)}
 
 
-def read_with(parameter: str, *values: Any) -> tuple[Need]:
-    """Return the `needs` of a parameter that is used only if another `parameter` has one of these values."""
+def requires(parameter: str, *values: Any) -> tuple[Need]:
+    """Return a tuple with one `Need`: a parameter is used only if another, `parameter`, has one of these values."""
     rule = one_of(*values)
     return (Need(parameter, f"{parameter} is {rule.text}", rule.holds),)
 

@@ -19,7 +19,7 @@ from fastens.engine.trees.contributions import Reference, Shuffled, contribution
 from fastens.inspection.contribution_plots import explained_quantity, output_labels
 from fastens.inspection.model_plots import column_names
 from fastens.inspection.plotting import COUNT
-from fastens.params.rules import FLAG, RANDOM_STATE, one_of, rows_of
+from fastens.params.rules import FLAG, RANDOM_STATE, naming_table, one_of
 from fastens.table.columns.dates import instants_of
 from fastens.table.columns.expanded import cells_of
 from fastens.table.columns.factorize import is_missing
@@ -110,7 +110,7 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options:
         raise ValueError("groups must be None with parts=True, because parts divide columns; got groups of columns.")
     X = in_passes(X)
     rows = model._check_table(X)
-    with rows_of("background"):
+    with naming_table("background"):
         others = None if background is None else model._check_table(background)
     game = None if output == "raw" or others is None else _transformed_game(model, rows, others, output, y)
     scales = None if game is None else game.scales

@@ -19,7 +19,7 @@ from fastens.inspection.plotting import check_position
 from fastens.inspection.trees import Names, plot_tree, to_dataframe, to_text
 from fastens.modelfile.saving import plain_parameter
 from fastens.params.options import Categories
-from fastens.params.rules import FLAG, NONE, Rule, read_with
+from fastens.params.rules import FLAG, NONE, Rule, requires
 from fastens.params.types import ColumnPair, RandomState
 from fastens.tree_model.explanations import (
     explain,
@@ -412,7 +412,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
 
 
 # Parameters that are only read without an `estimator`, which has its own.
-OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), read_with("estimator", None))
+OF_OWN_TREES = dict.fromkeys(("max_depth", "max_bins"), requires("estimator", None))
 CONSTRAINTS = ("monotonic_cst", "interaction_cst")
 # Parameters that a warm start must not change.
 _KEPT = (*CONSTRAINTS, "feature_weights", "max_bins", "categorical_features", "text_features", "categories")

@@ -108,7 +108,7 @@ def test_ranking_of_whole_queries(weights, size, loss, options):
 
     def work(comm):
         model, own = make(), rows_of(comm)
-        with model._over(comm):
+        with model._using_comm(comm):
             weight_here = None if weight is None else weight[own]
             model.fit(X[own], relevance[own], weight_here, qid=qid[own], position=position[own])
         return model
@@ -121,7 +121,10 @@ def test_ranking_of_whole_queries(weights, size, loss, options):
 def test_a_query_on_two_ranks_is_an_error_on_both():
     def work(comm):
         model, own = GradientBoostingRanker(**COMMON), rows_of(comm)
-        with model._over(comm), pytest.raises(ValueError, match="qid must keep all rows of a query on one rank; query"):
+        with (
+            model._using_comm(comm),
+            pytest.raises(ValueError, match="qid must keep all rows of a query on one rank; query"),
+        ):
             model.fit(X[own], np.digitize(T[own], [0.5]), qid=np.arange(N_ROWS)[own] // 40)
         return True
 
@@ -259,7 +262,7 @@ def test_one_rank_stops_all():
     def work(comm):
         model = GradientBoostingRegressor(callbacks=[lambda env: comm.rank == 1 and env.iteration == 2], **COMMON)
         own = rows_of(comm)
-        with model._over(comm):
+        with model._using_comm(comm):
             return model.fit(X[own], T[own]).n_estimators_
 
     assert on_ranks(3, work) == [3, 3, 3]

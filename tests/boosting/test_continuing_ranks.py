@@ -77,7 +77,7 @@ def test_only_the_first_rank_writes(tmp_path):
     def work(comm):
         path, own = tmp_path / f"{comm.rank}.fastens", rows_of(comm)
         model = GradientBoostingRegressor(callbacks=[Checkpoint(path, 2)], **COMMON)
-        with model._over(comm):
+        with model._using_comm(comm):
             model.fit(X[own], T[own])
 
     on_ranks(3, work)
@@ -88,7 +88,7 @@ def test_only_the_first_rank_writes(tmp_path):
 def test_a_warm_start_goes_on():
     def work(comm):
         model, own = GradientBoostingRegressor(warm_start=True, subsample=0.7, **COMMON), rows_of(comm)
-        with model._over(comm):
+        with model._using_comm(comm):
             model.fit(X[own], T[own])
             return model.set_params(n_estimators=12).fit(X[own], T[own])
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastens.cli.inspecting.checks import find_formulas, scores_alone
+from fastens.cli.inspecting.checks import find_formulas, individual_scores
 from fastens.cli.inspecting.columns import column_facts, missing_codes, share_text
 from fastens.cli.table.columns import column_kinds
 
@@ -61,7 +61,7 @@ NUMBERS = {name: np.exp(RNG.normal(1, 0.5, N)) for name in "abcde"}
 def test_formulas_of_numbers(target, names):
     table, y = pa.table(NUMBERS), target(NUMBERS)
     kinds = column_kinds(table, [])
-    found = find_formulas(table, kinds, y, "regression", scores_alone(table, kinds, y, "regression"))
+    found = find_formulas(table, kinds, y, "regression", individual_scores(table, kinds, y, "regression"))
     assert [sorted(one.names) for one in found] == [sorted(names)]
     noisy = y + RNG.normal(0, 0.3 * y.std(), N)
     assert find_formulas(table, kinds, noisy, "regression", {}) == []
@@ -73,7 +73,7 @@ def test_formulas_of_classes(sign):
     y = np.where(value > np.median(value), "high", "low")
     table = pa.table(NUMBERS)
     kinds = column_kinds(table, [])
-    found = find_formulas(table, kinds, y, "classification", scores_alone(table, kinds, y, "classification"))
+    found = find_formulas(table, kinds, y, "classification", individual_scores(table, kinds, y, "classification"))
     assert [sorted(one.names) for one in found] == [["b", "d"]]
 
 

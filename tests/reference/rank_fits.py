@@ -66,7 +66,7 @@ def fit_on_ranks(size, make, y, weight=None, table=X, **others):
     def work(comm):
         model, own = make(), rows_of(comm)
         given = {name: array[own] if isinstance(array, np.ndarray) else array for name, array in others.items()}
-        with model._over(comm):
+        with model._using_comm(comm):
             model.fit(table[own], None if y is None else y[own], None if weight is None else weight[own], **given)
         return model
 

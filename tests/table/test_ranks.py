@@ -51,7 +51,7 @@ def test_categories_of_all_ranks(kind, missing, size):
 
     def fit(comm, own):
         model = GradientBoostingRegressor(n_estimators=6, categorical_features=[1, 2], categories=options)
-        with model._over(comm):
+        with model._using_comm(comm):
             return model.fit(KINDS[kind](frame[own].reset_index(drop=True)), y[own])
 
     whole = GradientBoostingRegressor(n_estimators=6, categorical_features=[1, 2], categories=options)
@@ -88,7 +88,7 @@ def test_a_rank_whose_rows_have_no_weight(kind):
 
     def fit(comm):
         model, own = GradientBoostingRegressor(n_estimators=2, categorical_features=[1]), rows_of(comm)
-        with model._over(comm):
+        with model._using_comm(comm):
             return model.fit(made(frame[own].reset_index(drop=True)), y[own], weight[own])
 
     there = weight > 0

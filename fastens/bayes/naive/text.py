@@ -463,7 +463,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
         if isinstance(texts, RowSource) and self._comm.size == 1:
             rows = Batch(texts, target.astype(np.int32), weight, len(self.classes_), 1, None)
             presence_only = isinstance(classifier, BernoulliNB)
-            terms, sums = self._limited(
+            terms, sums = self._read_within_limit(
                 texts,
                 target,
                 lambda texts: sum_terms(rows._replace(X=texts), self._make_vectorizer(), presence_only=presence_only),
@@ -474,7 +474,7 @@ class TextClassifier(BaseClassifier, SavedEstimator):
             self.classifier_ = classifier._fit_to_sums(sums, class_counts, self.classes_)
             return self
         counts = self._learn_terms(texts, weight)
-        with classifier._over(self._comm):
+        with classifier._using_comm(self._comm):
             self.classifier_ = classifier.fit(counts, labels, weight)
         return self
 

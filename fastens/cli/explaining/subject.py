@@ -72,7 +72,7 @@ class Subject:
         return kind_of(self.X[feature].type) in _DATES
 
     def take(self, rows: NDArray) -> Subject:
-        """Return the subject with the rows that row indices select."""
+        """Return the subject with only the rows at these indices."""
         truth = None if self.truth is None else self.truth.take(rows)
         trained_on = None if self.trained_on is None else self.trained_on[rows]
         return Subject(
@@ -80,7 +80,7 @@ class Subject:
         )
 
     def predict_with_values(self, column: int, rows: NDArray, donors: NDArray) -> Array:
-        """Return predictions for `rows` after one column, by index, takes its values in the rows `donors`."""
+        """Predict rows[i] after its value in the column at index `column` is replaced by the one in donors[i]."""
         X, name = self.X, self.X.column_names[column]
         return predict_values(self.model, X.take(rows).set_column(column, name, X[name].take(donors)))
 
@@ -90,7 +90,7 @@ class Subject:
 
 
 def as_outputs(predicted: Array) -> Array:
-    """Return predictions as (n_rows, n_outputs): values, or class probabilities without the first of two classes."""
+    """Return predictions as a matrix (n_rows, n_outputs); for two classes, only probabilities of the second one."""
     values = predicted.reshape(len(predicted), -1)
     return values[:, 1:] if values.shape[1] == 2 else values
 
@@ -106,7 +106,7 @@ class Importance:
 
 
 def shuffled_importance(subject: Subject) -> Importance:
-    """Return the permutation importance of each column: a loss increase, or a change of predictions without truth."""
+    """Return the mean loss increase, or without true values the mean change of predictions, if a column is shuffled."""
     n_columns = subject.X.num_columns
     rows = subject.sample_rows(int(np.clip(MAX_PREDICTIONS // (n_columns * N_REPEATS), MIN_ROWS, MAX_ROWS)))
     generator = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def shuffled_importance(subject: Subject) -> Importance:
 
 
 def _score_change(sample: Subject, predicted: Array) -> float:
-    """Return the increase of the loss by new predictions, or their mean absolute change without true values."""
+    """Return by how much `predicted` increases the loss; without true values, its mean absolute change."""
     if sample.truth is None:
         return float(np.abs(predicted - sample.predicted).mean())
     return mean_loss(predicted, sample.truth) - mean_loss(sample.predicted, sample.truth)
@@ -159,7 +159,7 @@ class Dependence:
 
 
 def partial_dependence(subject: Subject, column: int) -> Dependence:
-    """Return the partial dependence on the column with this index, on a sample of rows (Friedman 2001)."""
+    """Return mean predictions by value of the column at this index, over a sample of rows (Friedman 2001)."""
     values = subject.X.column(column)
     if is_ordered(values):
         distinct, typical = _spread_values(values)
@@ -176,7 +176,7 @@ def partial_dependence(subject: Subject, column: int) -> Dependence:
 
 
 def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
-    """Return distinct numbers, evenly spaced by rank without the extreme 1 %, and a row index for each."""
+    """Return up to about N_VALUES distinct numbers, evenly spaced by rank, and the index of a row with each."""
     numbers = as_numbers(column)
     present = np.flatnonzero(np.isfinite(numbers))
     if len(present) == 0:
@@ -190,7 +190,7 @@ def _spread_values(column: pa.ChunkedArray) -> tuple[Array, NDArray[np.intp]]:
 
 
 def _frequent_values(column: pa.ChunkedArray) -> tuple[NDArray, NDArray[np.intp]]:
-    """Return the most frequent categories, in numeric order if they are numbers, and a row index for each."""
+    """Return the N_CATEGORIES most frequent texts, in numeric order if all are numbers, and a row index for each."""
     texts = as_texts(column)
     present = np.flatnonzero(~_missing_mask(column))
     categories, first, counts = np.unique(texts[present], return_index=True, return_counts=True)
@@ -201,7 +201,7 @@ def _frequent_values(column: pa.ChunkedArray) -> tuple[NDArray, NDArray[np.intp]
 
 
 def _value_counts(column: pa.ChunkedArray, distinct: NDArray) -> NDArray[np.intp]:
-    """Return for each of the distinct values how many rows have it or, among numbers, are nearest to it."""
+    """Return the number of rows with each of the texts `distinct` or, if they are numbers, nearest to each."""
     if distinct.dtype.kind != "f":
         texts = as_texts(column)
         return np.array([np.count_nonzero(texts == value) for value in distinct], dtype=np.intp)
@@ -262,7 +262,7 @@ class Reasons:
 
 
 def choose_rows(subject: Subject) -> dict[int, str]:
-    """Map the indices of rows to show to reasons, such as the largest error or the lowest prediction."""
+    """Return {row index: reason to show it}, with reasons such as "largest error" or "median prediction"."""
     predicted, choices = subject.predicted, {}
     if subject.truth is not None:
         losses = row_losses(predicted, subject.truth)
@@ -280,7 +280,11 @@ def choose_rows(subject: Subject) -> dict[int, str]:
 
 
 def explain_row(subject: Subject, row: int, choice: str, parts: Array | None) -> Reasons:
-    """Explain a row by contributions (n_outputs, n_columns + 1), by replaced values if None, or by words."""
+    """Explain the prediction of a row, by index, for its most probable class or its value.
+
+    The explanation uses the words of a text model, else the contributions `parts` (n_outputs, n_columns + 1), else, if
+    they are None, predictions with values of other rows. `choice` is the reason for which the row is shown.
+    """
     output = int(subject.outputs[row].argmax())
     names = subject.X.column_names
     if hasattr(subject.model, "most_informative_terms"):
@@ -304,7 +308,7 @@ def _largest_steps(steps: list[Step]) -> list[Step]:
 
 
 def _explain_by_words(subject: Subject, row: int, choice: str, output: int) -> Reasons:
-    """Explain a row of a text model by the change of the log odds if each word is left out."""
+    """Explain the prediction for a class (`output`) by how its log odds change if a word of the text is left out."""
     name = subject.X.column_names[0]
     text = str(subject.X.column(0)[row].as_py() or "")
     words = list(dict.fromkeys(re.findall(r"\w{2,}", text)))[:MAX_WORDS]
@@ -360,12 +364,12 @@ FIRST_ROWS, MORE_ROWS, MEASURED_SECONDS = 4, 4, 0.2
 
 
 def has_contributions(model: Any) -> bool:
-    """Return True if the model is an ensemble of trees, which has contributions of columns."""
+    """Return True if the model can split predictions into contributions of columns, as tree ensembles do."""
     return hasattr(model, "predict_contributions") and hasattr(model, "_ensemble")
 
 
 def affordable_rows(model: Any, X: pa.Table, seconds: float) -> int:
-    """Estimate how many rows can be explained in this many seconds, by timing the first rows."""
+    """Return how many rows can be explained in about `seconds` seconds, estimated by timing the first rows."""
     n_rows = FIRST_ROWS
     while True:
         start = time.perf_counter()
@@ -377,18 +381,18 @@ def affordable_rows(model: Any, X: pa.Table, seconds: float) -> int:
 
 
 def contributions(model: Any, X: pa.Table) -> Array:
-    """Return contributions (n_rows, n_outputs, n_columns + 1), with the expected prediction last."""
+    """Return contributions (n_rows, n_outputs, n_columns + 1); the last entry of a row is the expected prediction."""
     parts = model.predict_contributions(X)
     return parts[:, None] if parts.ndim == 2 else parts
 
 
 def rows_at_once(model: Any, n_columns: int) -> int:
-    """Return how many rows can be explained in one call, as limited by the memory for their contributions."""
+    """Return how many rows may be explained in one call, so that contributions have at most BATCH_CELLS numbers."""
     return max(1, BATCH_CELLS // ((n_columns + 1) * max(len(getattr(model, "classes_", ())), 1)))
 
 
 def contribution_columns(model: Any, X: pa.Table) -> dict[str, Array]:
-    """Return columns of all rows by name: "expected prediction" and "contribution of NAME", for each output."""
+    """Return columns by name, for each output: "expected prediction" and "contribution of NAME" for each feature."""
     parts = contributions(model, X)
     n_outputs = parts.shape[1]
     ends = [""] if n_outputs == 1 else [f" for {_output_suffix(label)}" for label in output_labels(model, n_outputs)]
@@ -406,7 +410,7 @@ def _output_suffix(label: Any) -> str:
 
 
 def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Iterator[pa.Table]:
-    """Yield the contributions of some rows; with three or more classes, there is one line per row and class."""
+    """Yield tables of the contributions of the rows with these indices; three or more classes have a line each."""
     n_at_once = rows_at_once(model, X.num_columns)
     for start in range(0, len(rows), n_at_once):
         some = rows[start : start + n_at_once]
@@ -414,7 +418,7 @@ def contribution_batches(model: Any, X: pa.Table, rows: NDArray[np.intp]) -> Ite
 
 
 def _as_table(parts: Array, names: list[str], rows: NDArray, classes: NDArray | None) -> pa.Table:
-    """Return row numbers from 1, classes if several, expected predictions and contributions as a table."""
+    """Return contributions `parts` as a table, with row numbers from 1, classes if several and expected predictions."""
     n_rows, n_outputs, _ = parts.shape
     columns: dict[str, Any] = {_unique_name("row", names): np.repeat(rows + 1, n_outputs)}
     if n_outputs > 1 and classes is not None:
@@ -425,7 +429,7 @@ def _as_table(parts: Array, names: list[str], rows: NDArray, classes: NDArray | 
 
 
 def _unique_name(name: str, names: list[str]) -> str:
-    """Return the name, with underscores appended until it differs from all columns."""
+    """Return `name`, with underscores appended until it is not in `names`."""
     while name in names:
         name += "_"
     return name

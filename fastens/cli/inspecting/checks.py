@@ -99,24 +99,24 @@ class Scorer:
         self.n_bins = int(np.clip(n_training // BIN_ROWS, 2, N_BINS))
 
     def score_table(self, X: pa.Table) -> float:
-        """Return the best score of the features in X, which were made from one column."""
+        """Return the best score of the features in X, or NaN if none can be scored; X is made from one column."""
         scores = [self._score_column(X.column(index)) for index in range(X.num_columns)]
         return float(np.nanmax(scores)) if scores and np.isfinite(scores).any() else float("nan")
 
     def _score_column(self, column: pa.ChunkedArray) -> float:
-        """Return the score of a feature, by bins of numbers or by categories."""
+        """Return the cross-validated score of predicting the target by bins of numbers or by categories, or NaN."""
         if kind_of(column.type) not in (NUMBER, BOOLEAN) or pa.types.is_dictionary(column.type):
             return self.score_codes(category_codes(column))
         type_ = pa.int8() if pa.types.is_boolean(column.type) else column.type
         return self.score_numbers(np.asarray(column.cast(type_).cast(pa.float64(), safe=False).to_numpy()))
 
     def score_numbers(self, values: Array) -> float:
-        """Return the better score of many and few bins of numbers, because many bins may fit noise."""
+        """Return the better of the scores with many and with few quantile bins of `values`, or NaN."""
         many, few = (self.score_codes(bin_by_quantiles(values, n)) for n in (self.n_bins, FEW_BINS))
         return float(np.fmax(many, few))
 
     def score_codes(self, codes: Codes) -> float:
-        """Return the score of bin codes (n_rows,), averaged over the folds, or NaN."""
+        """Return the mean score over the folds of predicting the target by codes (n_rows,); NaN if undefined."""
         by_fold = [self._score_fold(codes, train, test) for train, test in self._folds]
         finite = [value for value in by_fold if np.isfinite(value)]
         return float(np.mean(finite)) if finite else float("nan")
@@ -138,7 +138,7 @@ class Scorer:
 
 
 def _class_codes(y: NDArray) -> Codes:
-    """Return class codes (n_rows,); the least frequent classes beyond MAX_CLASSES share one code."""
+    """Return class codes (n_rows,); beyond the MAX_CLASSES - 1 most frequent classes, all share the last code."""
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     if len(counts) <= MAX_CLASSES:
         return codes
@@ -180,7 +180,11 @@ def bin_by_quantiles(values: Array, n_bins: int) -> Codes:
 
 
 def _mean_auc(training: NDArray, test: NDArray) -> float:
-    """Return the AUC of the second of two classes, or the mean over classes, from counts (n_bins, n_classes)."""
+    """Return the AUC on test rows if they are ranked by the training proportion of the class in their bin.
+
+    `training` and `test` are row counts (n_bins, n_classes). For two classes, the second one is ranked; for more, the
+    result is the mean one-vs-rest AUC. It is NaN if it is undefined.
+    """
     n_training, prior = training.sum(axis=1, keepdims=True), training.sum(axis=0) / max(training.sum(), 1)
     chances = (training + PRIOR_ROWS * prior) / (n_training + PRIOR_ROWS)
     areas, weights = [], []
@@ -202,7 +206,7 @@ def _r_squared(predicted: Array, y: Array) -> float:
     return float(1 - ((y - predicted) ** 2).sum() / spread) if spread > 0 else float("nan")
 
 
-def scores_alone(table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: str) -> dict[str, float]:
+def individual_scores(table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: str) -> dict[str, float]:
     """Return the score by which each column alone predicts the target: an AUC, or the R² of ranks."""
     scorer = Scorer(y, task)
     return {name: scorer.score_table(make_features(table.select([name]), {name: kind})) for name, kind in kinds.items()}
@@ -214,7 +218,7 @@ def scores_alone(table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: st
 def find_formulas(
     table: pa.Table, kinds: Mapping[str, str], y: NDArray, task: str, alone: Mapping[str, float]
 ) -> list[Formula]:
-    """Find formulas of several columns that leak the target; columns whose score in `alone` leaks are left out."""
+    """Return formulas of several columns that predict y nearly perfectly; skip columns with such scores in `alone`."""
     rows = sample_rows(len(table), FORMULA_ROWS)
     numbers = {
         name: values
@@ -241,7 +245,7 @@ def find_formulas(
 
 
 def _varying_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
-    """Convert numbers, booleans or dates to floats; return None if too many are missing or all are equal."""
+    """Return numbers, booleans or dates as floats; None for other types, many missing values or a constant."""
     if kind in (DATE, TIMESTAMP):
         made = make_features(pa.table({"": column}), {"": kind})
         values = np.asarray(made.column(0).to_numpy()).astype(np.float64)
@@ -255,7 +259,10 @@ def _varying_numbers(column: pa.ChunkedArray, kind: str) -> Array | None:
 
 
 def _fit_linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Linear | None:
-    """Fit y by the named columns and drop columns that do not matter; return the fit, largest terms first, or None."""
+    """Fit y by the columns `names` of `numbers`; drop columns while the held-out R² stays nearly perfect.
+
+    Return (coefficients, names, R²) with the largest terms first, or None for too few complete rows or a constant y.
+    """
     X = np.column_stack([numbers[name] for name in names])
     rows = np.isfinite(X).all(axis=1) & np.isfinite(y)
     X, y = X[rows], y[rows]
@@ -283,7 +290,7 @@ def _fit_linear(numbers: Mapping[str, Array], names: list[str], y: Array) -> Lin
 
 
 def _find_power_product(numbers: Mapping[str, Array], names: list[str], y: Array) -> list[Formula]:
-    """Return a formula for y as a product of powers, such as price * number, or an empty list."""
+    """Return [formula] if y is nearly a product of powers of these columns, such as price * number; otherwise []."""
     logs = {name: np.where(numbers[name] > 0, np.log(np.maximum(numbers[name], 1e-300)), np.nan) for name in names}
     logs = {
         name: values
@@ -297,7 +304,7 @@ def _find_power_product(numbers: Mapping[str, Array], names: list[str], y: Array
 
 
 def _linear_to_formula(linear: Linear | None, by_power: bool) -> list[Formula]:
-    """Return a linear fit of numbers or, `by_power`, of logarithms as a formula if few columns determine the target."""
+    """Return [formula] for a fit to values, or logarithms if `by_power`; [] unless few columns determine the target."""
     if linear is None or linear[2] < FORMULA_GIVES_AWAY or not 2 <= len(linear[1]) <= MAX_TERMS:
         return []
     factors, names, score = linear
@@ -305,7 +312,7 @@ def _linear_to_formula(linear: Linear | None, by_power: bool) -> list[Formula]:
 
 
 def _find_pair(numbers: Mapping[str, Array], names: list[str], y: NDArray, task: str) -> list[Formula]:
-    """Return the best sum, difference, product or ratio of two columns that leaks the target, or an empty list."""
+    """Return [formula] with the best sum, difference, product or ratio of two columns if it leaks y, otherwise []."""
     scorer = Scorer(y, task)
     best: Formula | None = None
     for one, other in combinations(names, 2):
@@ -317,7 +324,7 @@ def _find_pair(numbers: Mapping[str, Array], names: list[str], y: NDArray, task:
 
 
 def _pair_operations(one: str, other: str, numbers: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
-    """Yield the text and the values of the sum, difference, product and ratio of two columns."""
+    """Yield (formula, values) for the sum, difference, product and ratio of the columns `one` and `other`."""
     a, b = numbers[one], numbers[other]
     with np.errstate(all="ignore"):
         yield f"{one!r} + {other!r}", a + b
@@ -327,7 +334,7 @@ def _pair_operations(one: str, other: str, numbers: Mapping[str, Array]) -> Iter
 
 
 def _formula_text(factors: Array, names: list[str], by_power: bool) -> str:
-    """Return a linear combination, or a product of powers, as text without the common factor."""
+    """Return the text of a sum of columns times `factors` or, if `by_power`, of a product of powers, up to a scale."""
     sizes = np.abs(factors)
     unit = 1.0 if by_power else sizes.max()
     is_plain = bool(np.all(np.abs(sizes / unit - np.round(sizes / unit)) < 0.02) and np.all(sizes > 0.5 * unit))
@@ -344,7 +351,7 @@ def _formula_text(factors: Array, names: list[str], by_power: bool) -> str:
 
 
 def perfect_score_name(scores: Mapping[str, float]) -> str | None:
-    """Return the name of the first AUC, R² or accuracy that is nearly perfect, or None."""
+    """Return the name of the first AUC, R² or accuracy that is (nearly) perfect, or None if there is none."""
     least = {name: FORMULA_GIVES_AWAY for name in scores if name.startswith(("AUC", "R²"))} | {"accuracy": 1.0}
     return next((name for name, limit in least.items() if scores.get(name, 0.0) >= limit), None)
 
@@ -381,7 +388,7 @@ class Finding:
 
 
 def score_name(target: TargetColumn | None) -> str:
-    """Return the name of the score of individual columns: "AUC" or "rank R²"."""
+    """Return the score of single columns: "AUC" for classification, "rank R²" for regression or without a target."""
     return "AUC" if target is not None and target.task == CLASSIFICATION else "rank R²"
 
 
@@ -389,7 +396,7 @@ def score_name(target: TargetColumn | None) -> str:
 
 
 def show_task(report: Report, task: Task, *, has_folds: bool = False) -> None:
-    """Print the facts about a task and the findings of fast checks."""
+    """Print facts, notes and fast checks of a task; `has_folds` means that rows are held out by cross-validation."""
     findings = training_findings(task, holds_out=has_folds or bool(task.held_out.any()))
     report.facts(task.facts())
     report.warnings([finding.text for finding in findings if finding.is_warning])
@@ -397,7 +404,7 @@ def show_task(report: Report, task: Task, *, has_folds: bool = False) -> None:
 
 
 def training_findings(task: Task, *, holds_out: bool) -> list[Finding]:
-    """Return the findings of fast checks of a task; `holds_out` adds checks that concern held-out rows."""
+    """Return findings of fast checks of a task; `holds_out` adds checks of times, groups and duplicate rows."""
     card, table = task.card, task.columns
     name = str(card.target)
     target = TargetColumn(name, card.task, task.rows.y[: len(table)])
@@ -417,10 +424,13 @@ def training_findings(task: Task, *, holds_out: bool) -> list[Finding]:
 def leak_findings(
     table: pa.Table, kinds: Mapping[str, str], target: TargetColumn, most_rows: int
 ) -> tuple[dict[str, float], list[Finding]]:
-    """Return the score of each column alone, and findings on columns and formulas that leak the target."""
+    """Return the score of each column by name, and findings on columns and formulas that leak the target.
+
+    The scores are cross-validated on a random sample of at most `most_rows` rows.
+    """
     rows = sample_rows(len(table), most_rows)
     some, y = table.take(rows), target.y[rows]
-    alone = scores_alone(some, kinds, y, target.task)
+    alone = individual_scores(some, kinds, y, target.task)
     near = {name: value for name, value in alone.items() if value >= GIVES_AWAY}
     texts = [
         f"{name!r} alone predicts the target: {score_name(target)} {_leak_score_text(value)}. This may be target "
@@ -443,7 +453,7 @@ def _leak_score_text(value: float) -> str:
 
 
 def code_findings(column: pa.ChunkedArray, target: TargetColumn) -> list[Finding]:
-    """Return findings on values of the target that look like missing-value codes."""
+    """Return a warning for each value of the target column that looks like a missing-value code."""
     n_rows = len(column)
     if kind_of(column.type) == NUMBER:
         values = _finite_numbers(column)
@@ -466,7 +476,7 @@ def code_findings(column: pa.ChunkedArray, target: TargetColumn) -> list[Finding
 
 
 def _is_missing_code(label: str) -> bool:
-    """Return True if a class label looks like a missing-value code."""
+    """Return True if a class label is a common missing-value code: a number of at least 77, or a text such as NA."""
     text = label.strip().lower()
     try:
         return is_usual_code(float(text)) and abs(float(text)) >= SMALLEST_CODE
@@ -523,7 +533,7 @@ def _duplicate_findings(table: pa.Table) -> list[Finding]:
 
 
 def _missing_code_findings(table: pa.Table, kinds: Mapping[str, str], rows: NDArray[np.intp]) -> list[Finding]:
-    """Return findings on missing-value codes, which are detected in the sample `rows` and counted in all rows."""
+    """Return findings on missing-value codes in numeric columns: detected in rows `rows`, counted in all rows."""
     remarks = [
         (name, code_remark(code, int(np.count_nonzero(_finite_numbers(table[name]) == code))))
         for name, kind in kinds.items()
@@ -543,7 +553,10 @@ def _finite_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def score_warnings(scores: Scores, shares: Sequence[tuple[str, float]] = (), what: str = "The") -> list[str]:
-    """Return warnings on a nearly perfect score and on a column with nearly all of the gain in `shares`."""
+    """Return warnings of nearly perfect `scores` and of a column with nearly all of the gain.
+
+    `shares` are (column, gain) pairs. `what` begins the sentence about the score, such as "The best" for a leaderboard.
+    """
     warnings = []
     total = sum(share for _, share in shares)
     largest = max(shares, key=lambda pair: pair[1], default=("", 0.0))

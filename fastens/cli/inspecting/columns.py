@@ -49,7 +49,7 @@ class Remark:
 
 
 def remark_lines(remarks: Sequence[tuple[str, Remark]]) -> list[str]:
-    """Return (column, remark) pairs as sentences, one for all columns that share a remark."""
+    """Return sentences for (column name, remark) pairs; columns with the same remark share a sentence."""
     alike: dict[str, list[tuple[str, Remark]]] = {}
     for name, remark in remarks:
         alike.setdefault(remark.many, []).append((name, remark))
@@ -195,7 +195,7 @@ def _outlier_remarks(values: Array) -> list[Remark]:
 
 
 def missing_codes(values: Array) -> list[float]:
-    """Return missing-value codes: repeated numbers at either end of the range, far from all others."""
+    """Return likely missing-value codes: numbers that are repeated, extreme and far from all other numbers."""
     distinct, counts = np.unique(values, return_counts=True)
     codes: list[float] = []
     while n := _n_codes(distinct, counts) or -_n_codes(distinct[::-1], counts[::-1]):
@@ -206,7 +206,7 @@ def missing_codes(values: Array) -> list[float]:
 
 
 def _n_codes(distinct: Array, counts: NDArray[np.intp]) -> int:
-    """Return how many of the first values are codes; `distinct` are sorted from one end, with their counts."""
+    """Return how many numbers at the start of `distinct`, sorted either way and with their counts, are codes."""
     n_usual = 0
     while n_usual < min(MAX_CODES, len(distinct)) and is_usual_code(distinct[n_usual]):
         n_usual += 1
@@ -224,13 +224,13 @@ def _n_codes(distinct: Array, counts: NDArray[np.intp]) -> int:
 
 
 def _gap_to_others(distinct: Array, n: int) -> tuple[float, float, int]:
-    """Return the gap after the first n sorted numbers, and the range and the number of the others."""
+    """Return the gap after the first n of the sorted numbers, and the range and number of the rest; 0s if empty."""
     others = distinct[n:]
     return (abs(others[0] - distinct[n - 1]), float(np.ptp(others)), len(others)) if len(others) else (0.0, 0.0, 0)
 
 
 def _central_spread(distinct: Array, counts: NDArray[np.intp]) -> float:
-    """Return the range of sorted numbers with counts, without the extreme 1 % at each end."""
+    """Return the range of sorted distinct numbers, weighted by `counts`, without the extreme 1 % at each end."""
     positions = np.searchsorted(np.cumsum(counts) / counts.sum(), [0.01, 0.99]).clip(max=len(distinct) - 1)
     return float(abs(distinct[positions[1]] - distinct[positions[0]]))
 
@@ -267,7 +267,7 @@ HASHED = 4
 
 
 def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return group numbers (n_rows,), equal for rows with equal codes in all columns."""
+    """Return a group number for each row; rows have equal numbers if and only if their codes agree in all columns."""
     groups, n_groups = codes[0], int(codes[0].max(initial=0)) + 1
     for column in codes[1:]:
         n_values = int(column.max(initial=0)) + 1
@@ -279,9 +279,9 @@ def row_groups(codes: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def rows_to_compare(columns: Sequence[pa.ChunkedArray], max_rows: int) -> NDArray[np.intp]:
-    """Return all rows, or about `max_rows` selected by a hash of the first columns, which keeps duplicates together.
+    """Return all row indices or, above `max_rows`, about as many, selected by a hash that keeps duplicates together.
 
-    The result is empty if the first columns have too few distinct values for such a selection.
+    The hash is computed from the first HASHED columns. The result is empty if they have too few distinct values.
     """
     n_rows = len(columns[0])
     if n_rows <= max_rows:
@@ -300,7 +300,7 @@ def n_repeated(groups: NDArray[np.int64]) -> int:
 
 
 def n_contradicting(groups: NDArray[np.int64], target: NDArray[np.int64]) -> int:
-    """Return the number of rows in groups that have several target codes."""
+    """Return the number of rows in groups (such as equal features) whose rows have different target codes."""
     pairs = np.unique(np.column_stack([groups, target]), axis=0)
     several = np.bincount(pairs[:, 0]) > 1
     return int(np.count_nonzero(several[groups]))
@@ -335,7 +335,7 @@ def equal_columns(table: pa.Table, codes: list[NDArray[np.int64]]) -> list[tuple
 
 
 def _value_ranks(column: pa.ChunkedArray, is_missing: NDArray[np.bool_]) -> NDArray[np.int32] | None:
-    """Return ranks, ascending or descending by the first value, 0 if missing; None for lists and too few values."""
+    """Return dense ranks, reversed if that starts lower, 0 if missing; None for too few values or unsortable types."""
     if np.count_nonzero(~is_missing) < MIN_ROWS_IN_ORDER:
         return None
     if pa.types.is_dictionary(column.type):

@@ -69,7 +69,10 @@ class Inspection:
 
 
 def inspect_table(table: pa.Table, target: TargetColumn | None, schema: TableSchema, notes: list[str]) -> Inspection:
-    """Compute all facts and findings; `schema` and `notes` come from reading the table."""
+    """Compute all facts and findings about a table; without a target, some are left out.
+
+    `schema` says which columns hold free text, and `notes` are remarks from reading the table, which become findings.
+    """
     columns = [column_facts(table, name) for name in table.column_names]
     others = table if target is None else table.drop_columns([target.name])
     kinds = {name: kind for name, kind in column_kinds(others, []).items() if kind != UNUSABLE}
@@ -103,7 +106,7 @@ def _identifier_findings(table: pa.Table, kinds: dict[str, str]) -> list[Finding
 
 
 def _duplicate_findings(table: pa.Table, others: pa.Table, target: TargetColumn | None) -> list[Finding]:
-    """Return findings on duplicate rows, contradictory rows and equivalent columns; `others` lacks the target."""
+    """Return findings on rows that are duplicate or contradict each other, and on equivalent columns of `others`."""
     codes = [column_codes(column) for column in others.columns]
     if not codes:
         return []
@@ -191,8 +194,8 @@ def print_inspection(report: Report, inspection: Inspection, title: str) -> None
 
 
 def _column_cells(inspection: Inspection, facts: ColumnFacts) -> list[str]:
-    """Return the cells for a column: kind, missing share, number of values and individual score."""
-    alone = [_alone_text(inspection, facts.name)] if inspection.alone else []
+    """Return a column's cells in the printed table: kind, missing share, number of values, individual score."""
+    alone = [_individual_score_text(inspection, facts.name)] if inspection.alone else []
     return [KINDS.get(facts.kind, facts.kind), missing_share(facts), f"{facts.n_distinct:,}", *alone]
 
 
@@ -239,6 +242,6 @@ def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def _alone_text(inspection: Inspection, name: str) -> str:
+def _individual_score_text(inspection: Inspection, name: str) -> str:
     """Format the individual score of a column, or NO_VALUE if it has none."""
     return score_text(score_name(inspection.target), inspection.alone[name]) if name in inspection.alone else NO_VALUE

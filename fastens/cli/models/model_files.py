@@ -33,7 +33,7 @@ _UNREAD = (NUMBER, TEXT, BOOLEAN)
 
 
 def load_model(path: str) -> tuple[Any, ModelCard]:
-    """Return a model and its card from a file; the card of a model saved from Python has no target."""
+    """Return the model in a file and its card, which has no target and kinds if it was saved from Python."""
     try:
         model = fastens.load(path)
     except FileNotFoundError as error:
@@ -49,7 +49,7 @@ def load_model(path: str) -> tuple[Any, ModelCard]:
 
 
 def model_features(model: Any, card: ModelCard, table: pa.Table) -> pa.Table:
-    """Convert the columns of a table that a model needs to features; other columns are ignored."""
+    """Return the table's columns that the model needs, as features; raise CommandError if one is missing or unfit."""
     return make_features(table, feature_kinds(model, card, table))
 
 
@@ -64,7 +64,7 @@ def feature_kinds(model: Any, card: ModelCard, table: pa.Table) -> Mapping[str, 
 
 
 def columns_used_by_model(model: Any, kinds: Mapping[str, str], table: pa.Table) -> list[str]:
-    """Return the columns, at least one, that predictions depend on; columns that no tree splits on are left out."""
+    """Return the columns, at least one, that predictions may depend on, in the order of `kinds`."""
     names = make_features(table, kinds).column_names
     split_on = _split_features(model)
     if split_on is None or len(names) != model.n_features_in_:
@@ -75,7 +75,7 @@ def columns_used_by_model(model: Any, kinds: Mapping[str, str], table: pa.Table)
 
 
 def _split_features(model: Any) -> list[int] | None:
-    """Return indices of the features that trees split on, or None if predictions also depend on others."""
+    """Return indices of features that trees split on; None without trees or if target encoding mixes features."""
     if not hasattr(model, "_ensemble") or (hasattr(model, "_statistics_arrays") and model._statistics_arrays()):
         return None
     feature = model._ensemble.feature
@@ -84,14 +84,14 @@ def _split_features(model: Any) -> list[int] | None:
 
 @lru_cache(maxsize=16)
 def placeholders(type_: pa.DataType, n_rows: int) -> pa.Array:
-    """Return zeros or missing values of a type, for a column that was not read because no prediction needs it."""
+    """Return `n_rows` zeros, or missing values if not numeric, instead of a column that was not read."""
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return pa.array(np.zeros(n_rows, dtype=type_.to_pandas_dtype()))
     return pa.nulls(n_rows, type_)
 
 
 def _kinds_by_name(model: Any, table: pa.Table) -> dict[str, str]:
-    """Return the kinds, by column, of a model saved from Python; without names, the first columns are used."""
+    """Return {column: kind} for a model saved from Python; without names, it gets the first columns of the table."""
     if hasattr(model, "most_informative_terms"):
         if model._column is None:
             raise CommandError("TextClassifier was fitted on texts without a column name. Fit it on a table.")
@@ -117,7 +117,7 @@ def probabilities(model: Any, X: pa.Table) -> NDArray:
 
 
 def predict_values(model: Any, X: pa.Table) -> NDArray:
-    """Return class probabilities (n_rows, n_classes) of a classifier, or predicted values; wrap errors."""
+    """Return class probabilities (n_rows, n_classes) or predicted values; raise ValueErrors as CommandError."""
     try:
         return probabilities(model, X) if is_classifier(model) else model.predict(X)
     except ValueError as error:
@@ -125,7 +125,7 @@ def predict_values(model: Any, X: pa.Table) -> NDArray:
 
 
 def predict_one_output(model: Any, X: pa.Table) -> NDArray:
-    """Return what predict_values returns; raise CommandError if the model has several quantiles or targets."""
+    """Return `predict_values`; raise CommandError if the model has several quantiles or targets."""
     values = predict_values(model, X)
     if isinstance(values, list) or (not is_classifier(model) and values.ndim > 1):
         raise CommandError(f"{type(model).__name__} has several outputs, which only fastens predict supports")

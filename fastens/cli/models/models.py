@@ -46,7 +46,7 @@ class Family:
 
 
 def _family(title: str, name: str, defaults: Mapping[str, Any] | None = None, **options: Any) -> Family:
-    """Return the family of the classes `name`Classifier and `name`Regressor, as far as they exist, or of `name`.
+    """Return the family of the public classes `name`Classifier (or `name`) and `name`Regressor, where they exist.
 
     `defaults` are parameters of the classifier that differ from its own defaults.
     """
@@ -176,7 +176,7 @@ class Declared(NamedTuple):
 
 @cache
 def declarations(estimator: Callable[..., Any]) -> dict[str, Declared]:
-    """Return the parameters of an estimator by name, with the fields of its option records as "categories.encoding"."""
+    """Return what a class declares for each parameter, by name; option fields are named "categories.encoding"."""
     kind: Any = estimator.func if isinstance(estimator, partial) else estimator
     rules, texts = getattr(kind, "_parameter_rules", {}), _first_sentences(kind)
     parameters = {
@@ -221,7 +221,7 @@ class Parameter:
         return [listed[self.name] for listed in map(declarations, kinds) if self.name in listed]
 
     def parse(self, text: str) -> Any:
-        """Return the first value that a text can denote and that a family accepts; raise ArgumentTypeError if none."""
+        """Return the value of an option's text that some family accepts; raise ArgumentTypeError if none does."""
         if self._special is not None:
             return self._special(text)
         for value in _literal_values(text):
@@ -246,7 +246,7 @@ class Parameter:
 
 
 def _literal_values(text: str) -> Iterator[Any]:
-    """Yield the values that a text can denote: an int, a float, None, True, False, and the text itself."""
+    """Yield the values that a text may stand for, in order: int, float, None, True or False, and the text itself."""
     for convert in (int, float):
         with suppress(ValueError):
             yield convert(text)
@@ -368,14 +368,14 @@ def make_model(task: str, options: argparse.Namespace, texts: Sequence[str] = ()
 
 
 def _text_parameters(texts: Sequence[str], name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {'text_features': texts}, or an empty dict without texts; raise CommandError if unsupported."""
+    """Return {'text_features': texts} or, without texts, {}; raise CommandError if `parameters` lack it."""
     if texts and "text_features" not in parameters:
         raise CommandError(f"--text does not apply to {name}. Use --model boosting or forest")
     return {"text_features": list(texts)} if texts else {}
 
 
 def _estimator_constructor(estimator: Any, name: str, options: argparse.Namespace) -> Callable[..., Any]:
-    """Return the class, or its `with_quality` with the preset and time limit if --quality is given."""
+    """Return the class or, with --quality, its `with_quality`; raise CommandError for unsupported options."""
     quality, seconds = getattr(options, "quality", None), getattr(options, "time_limit", None)
     if quality is None:
         if seconds is not None and "quality" in vars(options):
@@ -398,7 +398,7 @@ def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _create_members(wanted: list[str], task: str) -> list[tuple[str, Any]]:
-    """Return (name, estimator) pairs for the members of a composed model, with the defaults of their families."""
+    """Return (name, unfitted estimator) pairs for the families `wanted`; raise CommandError for unknown ones."""
     by_name = families(task)
     for name in wanted:
         if name not in by_name:

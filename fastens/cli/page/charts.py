@@ -26,7 +26,10 @@ class Html(str):
 
 
 def element(name: str, *content: str | Iterable[str], **attributes: object) -> Html:
-    """Return an HTML element with escaped content; attributes drop trailing underscores, and others become hyphens."""
+    """Return an HTML element with escaped content and the attributes that are not None.
+
+    Trailing underscores of attribute names are dropped, as in `class_`, and other underscores become hyphens.
+    """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
@@ -58,7 +61,7 @@ def table(head: list[str], rows: Iterable[list[str]], class_: str | None = None)
 
 
 def wide_table(head: Html, rows: Iterable[Html], class_: str | None = None) -> Html:
-    """Return an HTML table of rows of elements that scrolls horizontally if it is too wide for the page."""
+    """Return an HTML table of the element `head` and row elements; it scrolls horizontally if it is too wide."""
     whole = element("table", element("thead", head), element("tbody", rows), class_=class_)
     return element("div", whole, class_="wide")
 
@@ -79,7 +82,7 @@ class Range:
 
     @classmethod
     def over(cls, *values: ArrayLike, margin: float = 0.04) -> Range:
-        """Return the range of all finite numbers, extended at both ends by `margin` times its width."""
+        """Return the range of all finite numbers, extended on each side by `margin` times its width; (0, 1) if none."""
         numbers = np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in values])
         numbers = numbers[np.isfinite(numbers)]
         low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 1.0)
@@ -114,7 +117,7 @@ def steps_text(values: ArrayLike) -> list[str]:
 
 
 def _number_unit(value: float, first: float) -> tuple[float, str]:
-    """Return the unit of a number and its letter: G, M, k from `first` on, or (1, '')."""
+    """Return a unit (1e9, "G"), (1e6, "M"), (1e3, "k") or (1, ""); thousands are used from `first` on."""
     units = ((power, letter) for power, letter in ((1e9, "G"), (1e6, "M")) if abs(value) >= power)
     return next(units, (1e3, "k") if abs(value) >= first else (1.0, ""))
 
@@ -167,17 +170,17 @@ class Chart:
         self._path(x, y, f"dots {style}", "")
 
     def dot(self, x: float, y: float, style: str, title: str, radius: float = 4.0) -> None:
-        """Draw a single dot with a tooltip."""
+        """Draw a single dot in data coordinates, with `title` as its tooltip and its radius in drawing units."""
         circle = {"cx": _num(self._to_x(x)), "cy": _num(self._to_y(y)), "r": _num(radius), "class_": f"dot {style}"}
         self._parts.append(element("circle", element("title", title), **circle))
 
     def area(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, style: str) -> None:
-        """Fill the area between the lines `low` and `high` over x, in data coordinates."""
+        """Fill the area over `x` between the curves `low` and `high`, in data coordinates."""
         x = np.asarray(x, dtype=np.float64)
         self._path(np.append(x, x[::-1]), np.append(low, np.asarray(high)[::-1]), f"area {style}", "L")
 
     def bar(self, x: tuple[float, float], y: tuple[float, float], style: str, title: str) -> None:
-        """Draw a rectangle over the intervals x and y in data coordinates, with a tooltip."""
+        """Draw a rectangle over the intervals `x` and `y` in data coordinates, with `title` as its tooltip."""
         across, down = sorted(map(self._to_x, x)), sorted(map(self._to_y, y))
         corner = {"x": _num(across[0]), "y": _num(down[0]), "rx": "1.5"}
         size = {"width": _num(max(across[1] - across[0], 0.5)), "height": _num(max(down[1] - down[0], 0.5))}
@@ -239,7 +242,7 @@ N_DOTS = 1500
 
 
 def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
-    """Return a chart of observed against predicted probabilities of an event, by tenths of the rows."""
+    """Return a chart, by tenths of the rows, of predicted `probability` against how often the event `happened`."""
     chart = Chart(Range(0, 1), Range(0, 1), (NARROW, 300), ("predicted probability", "came true"))
     chart.line([0, 1], [0, 1], "reference")
     order = np.argsort(probability, kind="stable")
@@ -256,7 +259,7 @@ def calibration(probability: Array, happened: NDArray[np.bool_]) -> Html:
 
 
 def _wilson_interval(share: Array, count: NDArray) -> tuple[Array, Array]:
-    """Return the 95 % confidence interval of a proportion (Wilson 1927)."""
+    """Return both ends of the 95 % confidence interval of proportions of `count` rows (Wilson 1927)."""
     z = 1.96
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
@@ -264,7 +267,7 @@ def _wilson_interval(share: Array, count: NDArray) -> tuple[Array, Array]:
 
 
 def probabilities(probability: Array, happened: NDArray[np.bool_], names: tuple[str, str]) -> Html:
-    """Return a histogram of predicted probabilities, stacked by whether the event happened; names are (no, yes)."""
+    """Return a histogram of probabilities, stacked by whether the event happened; `names` are (no, yes)."""
     edges = np.linspace(0, 1, N_BINS * 2 + 1)
     others, true = (np.histogram(probability[rows], edges)[0] for rows in (~happened, happened))
     chart = Chart(
@@ -304,7 +307,7 @@ def residuals(predicted: Array, y: Array) -> Html:
 
 
 def histogram(values: Array, label: str) -> Html:
-    """Return a histogram of values with a label below the axis; values far out are clipped."""
+    """Return a histogram with a label below the axis; values far beyond the central 90 % are clipped."""
     x = _central_range(values, margin=0.0)
     return _histogram(_clip_to_range(values, x), x, label, short)
 
@@ -312,7 +315,7 @@ def histogram(values: Array, label: str) -> Html:
 def _histogram(
     values: Array, x: Range, label: str, name: Callable[[float], str], ticks: Sequence[tuple[float, str]] | None = None
 ) -> Html:
-    """Return a histogram over a range; `name` formats the ends of each bar for its tooltip."""
+    """Return a histogram of values over the range `x`; `name` formats the ends of a bar for its tooltip."""
     counts, edges = np.histogram(values, N_BARS, range=(x.low, x.high))
     chart = Chart(x, Range(0, 1.05 * counts.max(initial=1)), (NARROW, 220), (label, "rows"), x_ticks=ticks)
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
@@ -341,7 +344,7 @@ def _date_ticks(x: Range) -> list[tuple[float, str]]:
 
 
 def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
-    """Return a bar chart of (value, count) pairs, with the shares of the n_rows rows."""
+    """Return a bar chart of (value, count) pairs, labelled with the percentage of the `n_rows` rows."""
     ticks = [(-float(row), f"{shortened(name, 18)} · {_percent(n, n_rows)}") for row, (name, n) in enumerate(frequent)]
     x = Range(0, 1.05 * max(n for _, n in frequent))
     size = (NARROW, 40 + 22 * len(frequent))
@@ -352,12 +355,12 @@ def frequencies(frequent: Sequence[tuple[str, int]], n_rows: int) -> Html:
 
 
 def dependence_chart(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    """Return a chart of the mean prediction by value of a column, with the numbers of rows."""
+    """Return a chart of mean predictions by value of a column; `y` is their axis, `names` name the outputs."""
     return _line_chart(dependence, y, label) if dependence.is_numeric else _dot_chart(dependence, y, label, names)
 
 
 def _line_chart(dependence: Dependence, y: Range, label: str) -> Html:
-    """Return lines of the mean predictions over the numbers or dates of a column, above a histogram."""
+    """Return lines of mean predictions (axis `y`) over numbers or dates, above a histogram of the rows."""
     values, padding = dependence.values, 0.22 * (y.high - y.low)
     x = Range.over(values)
     ticks = _date_ticks(x) if dependence.is_day else None
@@ -383,7 +386,7 @@ def _line_chart(dependence: Dependence, y: Range, label: str) -> Html:
 
 
 def _dot_chart(dependence: Dependence, y: Range, label: str, names: Sequence[str]) -> Html:
-    """Return dots of the mean predictions for each category of a column, one for each output in `names`."""
+    """Return dots of mean predictions (axis `y`) for each category and each output, which `names` names."""
     means, counts = dependence.means, dependence.counts
     texts = [shortened(str(value), 18) for value in dependence.values]
     if dependence.missing is not None:
@@ -402,7 +405,7 @@ def _dot_chart(dependence: Dependence, y: Range, label: str, names: Sequence[str
 
 
 def training(curves: Mapping[str, Array], best: int | None, width: float) -> Html:
-    """Return a chart of the loss curves by name, with a mark at the round `best` unless it is None."""
+    """Return a chart of loss curves by name, with a mark at round `best` (from 1) unless it is None."""
     longest = max(len(curve) for curve in curves.values())
     chart = Chart(Range.over([1, longest], margin=0.01), Range.over(*curves.values()), (width, 260), ("round", "loss"))
     for k, values in enumerate(curves.values()):
@@ -415,7 +418,7 @@ def training(curves: Mapping[str, Array], best: int | None, width: float) -> Htm
 
 
 def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: str, width: float) -> Html:
-    """Return a dot plot of contributions (n_rows, n_columns), shaded by the ranks of the columns' `values`."""
+    """Return a dot plot of contributions (n_rows, n_columns); dots are shaded by the rank of the column's value."""
     ticks = [(-float(column), shortened(name, _max_name_length(width))) for column, name in enumerate(names)]
     y = Range(-len(names) + 0.4, 0.6)
     chart = Chart(Range.over(parts, [0]), y, (width, 60 + 40 * len(names)), (label, ""), y_ticks=ticks)
@@ -432,7 +435,7 @@ def swarm(parts: Array, values: Sequence[Array], names: Sequence[str], label: st
 
 
 def class_sizes(sizes: Array, names: Sequence[str], classes: Sequence[str], width: float) -> Html:
-    """Return stacked bars of the mean absolute contributions, which have shape (n_classes, n_columns)."""
+    """Return a bar for each column, stacked by class, of mean absolute contributions (n_classes, n_columns)."""
     ticks = [(-float(column), shortened(name, _max_name_length(width))) for column, name in enumerate(names)]
     x = Range(0, 1.04 * float(sizes.sum(axis=0).max(initial=0)) or 1.0)
     label = "mean absolute contribution, summed over the classes"
@@ -452,9 +455,9 @@ def _max_name_length(width: float) -> int:
 
 
 def waterfall(start: float | None, steps: Array, names: Sequence[str], label: str) -> Html:
-    """Return a waterfall chart from a start to the sum; if there is no start, each bar begins at zero.
+    """Return a waterfall chart of `steps` from `start` to their sum; if it is None, each bar begins at zero.
 
-    If a label has the form ``name = value``, the name is shortened first.
+    `names` label the bars. In a long name of the form ``name = value``, the name is shortened first.
     """
     ends = np.cumsum(steps) + start if start is not None else steps
     starts = ends - steps
@@ -493,7 +496,7 @@ def _shorten_step(text: str, limit: int = 22) -> str:
 
 
 def _percent(n: int, total: int) -> str:
-    """Format n / total as whole percent, or <1% below half a percent."""
+    """Format n / total as whole percent; below half a percent, return "<1%"."""
     return f"{n / total:.0%}" if 200 * n >= total else "<1%"
 
 
@@ -503,7 +506,7 @@ def _spaced_indices(n: int, max_indices: int) -> NDArray[np.intp]:
 
 
 def _central_range(values: Array, margin: float = 0.04) -> Range:
-    """Return the range of a long-tailed distribution, limited to five times the width of its central 90 %."""
+    """Return the range of `values`, limited to twice the width of the central 90 % beyond its ends."""
     low, high = np.quantile(values, [0.05, 0.95])
     reach = 2.0 * (high - low) or np.inf
     return Range.over(np.clip(values, low - reach, high + reach), margin=margin)
@@ -515,7 +518,7 @@ def _clip_to_range(values: Array, shown: Range) -> Array:
 
 
 def document(title: str, lead: str, notes: Sequence[str], sections: Sequence[Html], *, kicker: str) -> str:
-    """Return a self-contained HTML page, which loads no other resources, as text."""
+    """Return a self-contained HTML page as text; `kicker` is the line above the title, `lead` the one below it."""
     head = element(
         "head",
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),

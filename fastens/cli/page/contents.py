@@ -70,7 +70,7 @@ def report_page(full_subject: Subject, model_file: str, table_file: str) -> str:
 
 
 def _score_sections(subject: Subject, rows: str) -> list[Html]:
-    """Return the sections on scores and on calibration or errors; `rows` describes the rows in words."""
+    """Return the sections on scores and errors, or [] without true values; `rows` describes the rows in words."""
     truth = subject.truth
     if truth is None:
         return []
@@ -103,7 +103,7 @@ def _feature_sections(subject: Subject) -> list[Html]:
 
 
 def _split_shares(model: Any) -> dict[str, Array]:
-    """Return the shares (n_columns,) of gain and of the number of splits, by name, if the model has splits."""
+    """Return {"gain": ..., "splits": ...}, each a column's share (n_columns,) of the total; {} without splits."""
     if hasattr(model, "importances"):
         return {"gain": model.importances("gain"), "splits": model.importances("split")}
     gain = getattr(model, "feature_importances_", None)
@@ -119,7 +119,7 @@ class Parts:
 
 
 def _sample_contributions(subject: Subject, first: list[int]) -> Parts | None:
-    """Return contributions of the rows `first` and of others that take a few seconds; None if impossible."""
+    """Return contributions of the rows `first`, then of others that take a few seconds; None if unavailable."""
     if not has_contributions(subject.model):
         return None
     n_rows = min(N_SWARM_ROWS, max(MIN_SWARM_ROWS, affordable_rows(subject.model, subject.X, SWARM_SECONDS)))
@@ -174,7 +174,7 @@ def _training_sections(model: Any) -> list[Html]:
 
 
 def _model_section(subject: Subject) -> Html:
-    """Return the section on the model and its non-default parameters."""
+    """Return the section on the model's class and the parameters that differ from their defaults."""
     model = subject.model
     defaults = {name: parameter.default for name, parameter in inspect.signature(type(model)).parameters.items()}
     changed = []
@@ -201,7 +201,7 @@ def table_page(inspection: Inspection, table_file: str) -> str:
     parts = [
         section("table", "The table", "The table as it was read.", about(table_facts(inspection, name))),
         _findings_section(inspection),
-        *([_alone_section(inspection)] if inspection.alone else []),
+        *([_individual_score_section(inspection)] if inspection.alone else []),
         _distribution_section(inspection),
     ]
     return document("What the table holds", lead, [], parts, kicker="fastens · table report")
@@ -216,7 +216,7 @@ def _findings_section(inspection: Inspection) -> Html:
     return section("findings", "What to check", hint, card(element("table", element("tbody", rows), class_="prose")))
 
 
-def _alone_section(inspection: Inspection) -> Html:
+def _individual_score_section(inspection: Inspection) -> Html:
     """Return the section with a bar for the individual score of each column."""
     measure = score_name(inspection.target)
     nothing = 0.5 if measure == "AUC" else 0.0

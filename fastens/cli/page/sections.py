@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastens.cli.explaining.subject import Dependence, Importance, Reasons, Subject
 from fastens.cli.page import charts
 from fastens.cli.page.charts import N_COLOURS, Html, Range, element, join_html, short, table, wide_table
-from fastens.cli.report.report import Scores, score_text, with_error
+from fastens.cli.report.report import Scores, score_text, score_with_error
 
 Array = NDArray[np.float64]
 # With more classes than this, the most frequent mistakes are listed instead of the whole confusion matrix.
@@ -21,7 +21,7 @@ N_IMPORTANT = 20
 
 
 def section(name: str, title: str, hint: str, *content: Html) -> Html:
-    """Return a section with a heading and a sentence on how to read it."""
+    """Return a section with id `name`, the heading `title` and `hint`, a sentence on how to read it."""
     return element("section", element("h2", title), element("p", hint, class_="hint"), *content, id=name)
 
 
@@ -37,7 +37,7 @@ def grid(cards: Sequence[Html]) -> Html:
 
 
 def both_widths(draw: Callable[[float], Html]) -> Html:
-    """Return the chart that `draw` makes in page width and in phone width; the style sheet shows one of them."""
+    """Return draw(width) for the page and for a phone; the style sheet shows the one that suits the screen."""
     widths = (("on-desk", charts.WIDE), ("on-phone", charts.PHONE))
     return join_html(element("div", draw(width), class_=where) for where, width in widths)
 
@@ -48,7 +48,7 @@ def legend(names: Sequence[str]) -> Html:
 
 
 def scores(values: Scores, constant: Scores | None, hint: str) -> Html:
-    """Return the section on scores: each score in large figures, next to the score of a constant prediction."""
+    """Return the section on scores, each next to the score of a constant prediction unless `constant` is None."""
     tiles = []
     for name, value in values.items():
         other = (constant or {}).get(name)
@@ -135,7 +135,7 @@ def errors(subject: Subject) -> Html:
 
 
 def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Importance | None) -> Html:
-    """Return the section on columns by permutation importance, or by the first of `shares`, as a table with bars."""
+    """Return a table of the columns by permutation importance or, if `shuffled` is None, by the first of `shares`."""
     if shuffled is not None:
         order, main = np.argsort(-shuffled.mean, kind="stable"), shuffled.mean
         hint = (
@@ -153,7 +153,7 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
         meter = element("i", style=f"--share:{max(main[column], 0) / largest:.3f}")
         cells = [element("th", names[column], scope="row", title=names[column]), element("td", meter, class_="meter")]
         if shuffled is not None:
-            cells.append(element("td", with_error("", shuffled.mean[column], shuffled.error[column])))
+            cells.append(element("td", score_with_error("", shuffled.mean[column], shuffled.error[column])))
         cells += [element("td", f"{share[column]:.1%}") for share in shares.values()]
         lines.append(element("tr", cells))
     titles = ["column", "", *([] if shuffled is None else ["shuffled"]), *shares]
@@ -164,7 +164,7 @@ def importances(names: Sequence[str], shares: Mapping[str, Array], shuffled: Imp
 
 
 def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str) -> Html:
-    """Return the section on contributions (n_rows, n_columns), as a swarm plot of (name, values) columns."""
+    """Return a swarm plot section of contributions (n_rows, n_columns); `columns` are (name, values) pairs."""
     hint = (
         f"Each dot is the contribution of a column to the {label} of a row. Grey dots are categories and "
         f"missing values. The plot shows {len(parts):,} rows."
@@ -176,7 +176,7 @@ def contributions(parts: Array, columns: Sequence[tuple[str, Array]], label: str
 
 
 def class_contributions(sizes: Array, names: Sequence[str], classes: Sequence[str], n_rows: int) -> Html:
-    """Return the section with stacked bars of mean absolute contributions (n_classes, n_columns)."""
+    """Return a section of stacked bars of `sizes` (n_classes, n_columns), mean absolute contributions."""
     hint = f"The mean absolute contribution of each column to the predictions for each class, over {n_rows:,} rows."
     shown_classes = [*classes[:N_COLOURS], *(["other classes"] if len(classes) > N_COLOURS else [])]
     drawn = both_widths(lambda width: charts.class_sizes(sizes, names, classes, width))
@@ -224,7 +224,7 @@ def informative_terms(words: Mapping[Any, Sequence[tuple[str, float]]]) -> Html:
 
 
 def single_rows(subject: Subject, explained: Sequence[Reasons]) -> Html:
-    """Return the section on individual rows of the subject, with their predictions and explanations."""
+    """Return the section that shows, for each explained row, its prediction, true value and largest effects."""
     cards = []
     for one in explained:
         names = [f"{name} = {value}" if value else name for name, value, _ in one.steps]

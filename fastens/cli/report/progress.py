@@ -71,7 +71,7 @@ def waiting(console: Console, text: str) -> AbstractContextManager[Progress]:
 
 @contextmanager
 def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str], None]]:
-    """Show the number of completed fits; yield a function to call with the name of the model after each fit."""
+    """Show how many of `n_fits` fits are done; yield a function to call with the model's name after each fit."""
     with _create_bar(console, "model") as progress:
         bar = progress.add_task("comparing", total=n_fits, model="")
         yield lambda model: progress.update(bar, advance=1, model=model)
@@ -79,7 +79,7 @@ def comparison_progress(console: Console, n_fits: int) -> Iterator[Callable[[str
 
 @contextmanager
 def rows_progress(console: Console, text: str, n_rows: int) -> Iterator[OnRows]:
-    """Show the number of completed rows; yield a function to call with the number of additional rows."""
+    """Show how many of `n_rows` rows are done; yield a function to call with the number of additional rows."""
     with _create_bar(console, "what") as progress:
         bar = progress.add_task(text, total=n_rows, what="rows")
         yield lambda n_more: progress.update(bar, advance=n_more)
@@ -92,7 +92,7 @@ def _losses_text(train_loss: float | None, validation_loss: float | None) -> str
 
 
 def _only_terminal(console: Console) -> Console:
-    """Return the console, or a silent one without a terminal because disabled bars of old rich print a newline."""
+    """Return the console if it is a terminal, else a silent one, because old rich prints a newline for hidden bars."""
     return console if console.is_terminal else Console(quiet=True)
 
 

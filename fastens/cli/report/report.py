@@ -71,14 +71,14 @@ class Report:
             self._print_marked("!", warnings, "red")
 
     def _print_marked(self, mark: str, texts: Sequence[str], style: str) -> None:
-        """Print texts, each after a mark, in a style of rich."""
+        """Print each text on its own line after `mark`, which has a style of rich."""
         grid = Table.grid(padding=(0, 1))
         for text in texts:
             grid.add_row(mark, text, style=style)
         self.out.print(grid)
 
     def scores(self, title: str, model: Scores, constant: Scores | None) -> None:
-        """Print the scores of the model by name, next to the scores of a constant prediction unless they are None."""
+        """Print scores by name, next to the scores of a constant prediction unless `constant` is None."""
         self.title(title)
         table = Table(box=None, padding=(0, 2), pad_edge=True, show_edge=False)
         table.add_column("")
@@ -111,7 +111,9 @@ class Report:
         done = [entry for entry in entries if entry.scores]
         names = list(done[0].scores[0])
         headers = [*(name.replace(" (one-vs-rest)", "") for name in names), "fit", "a row", "size"]
-        rows = [[*(with_error(name, one.mean(name), one.error(name)) for name in names), *_costs(one)] for one in done]
+        rows = [
+            [*(score_with_error(name, one.mean(name), one.error(name)) for name in names), *_costs(one)] for one in done
+        ]
         n_shown = n_fitting_columns(headers, rows, self.out.width - NARROW_NAME)
         table = numbers_table("model", headers[:n_shown])
         for entry, row in zip(done, rows, strict=True):
@@ -145,7 +147,7 @@ class Report:
         self.out.print(grid)
 
     def line(self, text: str) -> None:
-        """Print a line that is not part of the results to standard error."""
+        """Print a line to standard error, because it does not belong to the results."""
         self.err.print(text)
 
 
@@ -189,7 +191,7 @@ def score_text(name: str, value: float) -> str:
 
 
 def numbers_table(first: str, others: Iterable[str], padding: int = 1) -> Table:
-    """Return a table without borders, whose columns after the first are aligned to the right and do not wrap."""
+    """Return an empty table with the headings `first`, aligned to the left, and `others`, to the right."""
     table = Table(box=None, padding=(0, padding), pad_edge=True, show_edge=False)
     table.add_column(first)
     for name in others:
@@ -198,7 +200,7 @@ def numbers_table(first: str, others: Iterable[str], padding: int = 1) -> Table:
 
 
 def n_fitting_columns(headers: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> int:
-    """Return how many of the first columns, at least 1, fit into a terminal width."""
+    """Return how many of the columns from the left, at least 1, fit into a width in characters."""
     widths = [3 + max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     n_shown = len(headers)
     while n_shown > 1 and sum(widths[:n_shown]) > width:
@@ -207,12 +209,12 @@ def n_fitting_columns(headers: Sequence[str], rows: Iterable[Sequence[str]], wid
 
 
 def one_line(text: str) -> Text:
-    """Return a table cell that is truncated if space is short, so that its column shrinks before the others."""
+    """Return a table cell on one line; if space is short, it is truncated before other columns shrink."""
     return Text(escape_control_characters(text), no_wrap=True, overflow="ellipsis")
 
 
-def with_error(name: str, value: float, error: float) -> str:
-    """Format a score and its standard error with the digits that the error justifies; NaN becomes NO_VALUE."""
+def score_with_error(name: str, value: float, error: float) -> str:
+    """Format "SCORE ± STANDARD ERROR" with the digits that the error justifies; a NaN score becomes NO_VALUE."""
     if math.isnan(value):
         return NO_VALUE
     if name == "accuracy":
@@ -223,7 +225,7 @@ def with_error(name: str, value: float, error: float) -> str:
 
 
 def _create_grid(n_columns: int) -> Table:
-    """Return a table without borders, whose first column holds names that may be truncated."""
+    """Return a table without borders or headings, whose first column truncates long names."""
     grid = Table.grid(padding=(0, 2, 0, 2))
     grid.add_column(no_wrap=True, overflow="ellipsis", max_width=36)
     for _ in range(n_columns - 1):
@@ -282,7 +284,7 @@ def score(predicted: NDArray, truth: Truth) -> Scores:
 
 
 def row_losses(predicted: NDArray, truth: Truth) -> NDArray[np.float64]:
-    """Return the contribution of each row to the score `Truth.loss_name`; for RMSE, the squared error."""
+    """Return each row's term in the score `truth.loss_name`: log loss, absolute error or (RMSE) squared error."""
     if truth.classes is not None:
         return _log_losses(predicted, truth.codes)
     error = np.abs(predicted - truth.y)
@@ -290,7 +292,7 @@ def row_losses(predicted: NDArray, truth: Truth) -> NDArray[np.float64]:
 
 
 def mean_loss(predicted: NDArray, truth: Truth) -> float:
-    """Return the weighted score `Truth.loss_name`: the log loss, the MAE or the RMSE."""
+    """Return the weighted score named `truth.loss_name`: the log loss, the MAE or the RMSE."""
     mean = float(np.average(row_losses(predicted, truth), weights=truth.weight))
     return mean**0.5 if truth.loss_name == "RMSE" else mean
 
@@ -329,7 +331,7 @@ def _area_under_curve(probabilities: NDArray, codes: NDArray, weight: NDArray | 
 
 
 def area_notes(truth: Truth) -> list[str]:
-    """Return a note if the AUC is undefined for these true values or leaves out classes."""
+    """Return at most one note: the AUC is undefined for these true values, or leaves out classes without rows."""
     if truth.classes is None:
         return []
     present = np.unique(truth.codes)
@@ -378,7 +380,7 @@ class Entry:
         return float(np.mean(values)) if len(values := self._finite_scores(name)) else math.nan
 
     def _finite_scores(self, name: str) -> NDArray[np.float64]:
-        """Return the score `name` in the folds in which it is finite, or in all folds if there are none."""
+        """Return the finite values of the score `name`, one for each fold; if there are none, all values."""
         values = np.array([scores[name] for scores in self.scores])
         return values[np.isfinite(values)] if np.isfinite(values).any() else values
 
@@ -399,7 +401,7 @@ class Entry:
 
 
 def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray, NDArray]]:
-    """Return (training, test) row indices of folds by time or group, or else shuffled and stratified by class."""
+    """Return (training, test) indices of folds: by the task's time or group, else random and stratified by class."""
     if task.order is not None:
         return task.order.folds(n_folds, random_state)
     # Classes with fewer rows than folds are absent from some folds; the scores handle this.
@@ -409,7 +411,7 @@ def fold_rows(task: Task, n_folds: int, random_state: int) -> list[tuple[NDArray
 def cross_validate(
     name: str, model: Any, task: Task, folds: list[tuple[NDArray, NDArray]], on_fold: Callable[[], None]
 ) -> Entry:
-    """Fit and score clones of a model on (training, test) folds; an exception becomes the failure of the entry."""
+    """Score clones of a model on each fold, calling `on_fold` after it; an exception gives an entry with `failure`."""
     entry = Entry(name)
     for train, test in folds:
         try:
@@ -440,7 +442,7 @@ def best_scores(entries: list[Entry]) -> Scores:
 
 
 def rank_entries(entries: list[Entry]) -> list[Entry]:
-    """Return the entries sorted by their first score, best first, and then those that failed."""
+    """Return entries sorted by their mean first score, best first, followed by entries that failed."""
     done = [entry for entry in entries if entry.scores]
     name = next(iter(done[0].scores[0])) if done else ""
     sign = -1 if name.startswith(HIGHER_IS_BETTER) else 1
@@ -448,7 +450,7 @@ def rank_entries(entries: list[Entry]) -> list[Entry]:
 
 
 def _score_fold(entry: Entry, model: Any, rows: LabelledRows, held_out: LabelledRows, task: Task) -> None:
-    """Fit the model on `rows`, score it on `held_out`, and add scores, times and size to the entry."""
+    """Fit `model` on `rows`, score it on `held_out`, and append scores, times and size to `entry`."""
     weight = {} if rows.weight is None else {"sample_weight": rows.weight}
     start = time.perf_counter()
     model.fit(rows.X, rows.y, **weight)
@@ -520,7 +522,7 @@ def draw_leaderboard(entries: list[Entry], title: str, path: str) -> None:
 
 
 def _axis_limit(done: list[Entry], score_name: str) -> float:
-    """Return the upper limit of the score axis, so that a very bad model does not compress the others, or inf."""
+    """Return an upper limit of the axis that cuts off models far worse than the constant; inf if none is."""
     means = [entry.mean(score_name) for entry in done]
     constant = next((entry.mean(score_name) for entry in done if entry.name == CONSTANT), means[-1])
     limit = constant + max(constant - means[0], 0.0)

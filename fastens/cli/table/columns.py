@@ -95,7 +95,7 @@ def column_kinds(table: pa.Table, categorical: list[str]) -> dict[str, str]:
 
 
 def items_kind(column: pa.ChunkedArray) -> str | None:
-    """Return ITEMS + separator + joined items if the texts are lists, such as Python;SQL, and None otherwise."""
+    """Return the kind ITEMS + separator + joined items if the texts are lists, such as "Python;SQL"; else None."""
     separated = items_of(column.cast(pa.string()))
     return None if separated is None else ITEMS + separated[0] + separated[0].join(separated[1])
 
@@ -114,7 +114,7 @@ def describe_kind(kind: str) -> str:
 
 
 def make_features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
-    """Convert the columns in `kinds` to their kinds; texts become dictionaries, and lists one column for each item."""
+    """Return a table of features: the columns in `kinds`, converted; a list becomes a column for each item."""
     made: dict[str, pa.ChunkedArray] = {}
     for name, kind in kinds.items():
         if kind.startswith(ITEMS):
@@ -128,7 +128,7 @@ def make_features(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
 
 
 def convert_column(column: pa.ChunkedArray, name: str, kind: str) -> pa.ChunkedArray:
-    """Convert a column to a kind; raise CommandError with the column, the kind and a cell if this is impossible."""
+    """Convert a column to a kind; raise CommandError, with its name and a cell, if it cannot be converted."""
     present_kind = kind_of(column.type)
     if not pa.types.is_null(column.type) and present_kind not in CONVERTIBLE.get(kind, (kind,)):
         example = example_of(column)
@@ -161,7 +161,7 @@ def _float_column(values: NDArray[np.floating]) -> pa.ChunkedArray:
 
 
 def column_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return a code (n_rows,) for the value in each row, 0 if missing; nested values are compared as text."""
+    """Return codes (n_rows,), equal for rows with equal values, 0 if missing; nested values are compared as text."""
     if pa.types.is_nested(column.type):
         column = pa.chunked_array([pa.array([str(value) for value in python_values(column)])])
     if pa.types.is_null(column.type):

@@ -102,7 +102,7 @@ def _read_label_columns(parts: FileParts, options: argparse.Namespace) -> pa.Tab
 
 
 def _read_labelled_head(parts: FileParts, labelled_rows: NDArray[np.int64]) -> pa.Table:
-    """Return the rows of the first part that are in the sorted row numbers `labelled_rows`, with all columns."""
+    """Return rows of the first part, with all columns, whose numbers are in the sorted `labelled_rows`."""
     head = next(parts.read(parts.empty.column_names))
     return head.take(pa.array(labelled_rows[: np.searchsorted(labelled_rows, head.num_rows)]))
 
@@ -113,7 +113,7 @@ _SECONDS = 30
 
 @contextmanager
 def connect_cluster(address: str) -> Iterator[Any]:
-    """Yield a Dask client of the scheduler at an address, or of N new local processes for "local:N"."""
+    """Yield a Dask client of a scheduler, or of N new local processes for "local:N"; raise CommandError if it fails."""
     try:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
@@ -140,7 +140,11 @@ def connect_cluster(address: str) -> Iterator[Any]:
 
 
 def delayed_partitions(files: FileRows, is_chosen: NDArray[np.bool_], *columns: NDArray[Any] | None) -> list[Any]:
-    """Return lists of delayed parts, one per file, of the chosen rows' features and of arrays of the chosen rows."""
+    """Return the partitions, one per file, of the features of the chosen rows and of each of `columns`.
+
+    Each partition is a Dask delayed value. `columns` are arrays with a value for each chosen row, or None, which stays
+    None.
+    """
     from dask import delayed
 
     numbers, paths = files.numbers[is_chosen], [file for path in files.paths for file in files_of(path)]
@@ -157,7 +161,7 @@ def delayed_partitions(files: FileRows, is_chosen: NDArray[np.bool_], *columns: 
 
 
 def _read_features(path: str, files: FileRows, rows: NDArray[np.int64]) -> pa.Table:
-    """Return the features of the rows with these numbers within one file."""
+    """Return the features of the rows at the indices `rows` of one file."""
     parts = open_parts([path], files.schema)
     read = FeatureReader(parts, files.kinds)
     batches = Batches(Reader(read.schema, read, parts.n_rows))[rows]

@@ -39,7 +39,11 @@ LEVEL, KOLMOGOROV = 0.01, 1.63
 
 
 def identifier_reason(column: pa.ChunkedArray, kind: str, name: str) -> str | None:
-    """Return NAMES, INDEX, COUNTER, DRAWN or NAMED if a column appears to be an identifier, and None otherwise."""
+    """Return why a column appears to identify rows; None if it does not.
+
+    NAMES means that nearly all texts are distinct, INDEX a row index by name and values; see
+    `_numeric_identifier_reason` for COUNTER, DRAWN and NAMED.
+    """
     n_values = len(column) - column.null_count
     if kind == NUMBER and kind_of(column.type) == NUMBER:
         has_index_name = n_values >= INDEX_MINIMUM and INDEX_NAME.fullmatch(name.strip())
@@ -53,7 +57,10 @@ def identifier_reason(column: pa.ChunkedArray, kind: str, name: str) -> str | No
 
 
 def _numeric_identifier_reason(column: pa.ChunkedArray, name: str) -> str | None:
-    """Return COUNTER, DRAWN or NAMED if numbers are distinct integers that identify rows, and None otherwise."""
+    """Return why a column of distinct integers appears to identify rows; None if it does not.
+
+    COUNTER means consecutive numbers, DRAWN uniformly random ones, and NAMED a column name such as "customer id".
+    """
     n_values = len(column) - column.null_count
     is_whole = pa.types.is_integer(column.type) or whole_numbers(column.drop_null().cast(pa.float64()).chunks)
     if n_distinct(column) < n_values or not is_whole:
@@ -71,7 +78,7 @@ def _numeric_identifier_reason(column: pa.ChunkedArray, name: str) -> str | None
 
 
 def _is_row_index(column: pa.ChunkedArray) -> bool:
-    """Return True if integers mostly increase by one per row, like the index of filtered or concatenated tables."""
+    """Return True if numbers are integers that nearly always grow from row to row, mostly by one."""
     values = np.asarray(column.drop_null().cast(pa.float64(), safe=False).to_numpy())
     steps = np.diff(values)
     return bool(np.all(values == np.floor(values)) and np.mean(steps == 1) >= INDEX_STEPS and np.mean(steps > 0) > 0.9)
@@ -84,20 +91,20 @@ def to_words(name: str) -> list[str]:
 
 
 def is_group(column: pa.ChunkedArray, kind: str, name: str) -> bool:
-    """Return True if a column has the name of an identifier, and several rows for most of its values."""
+    """Return True if a column is named like an identifier and its values have at least two rows on average."""
     if kind not in (TEXT, NUMBER) or not _is_group_name(to_words(name)) or pa.types.is_floating(column.type):
         return False
     return GROUP_MINIMUM <= n_distinct(column) <= (len(column) - column.null_count) / 2
 
 
 def _is_group_name(words: list[str]) -> bool:
-    """Return True for words of names such as customer, patient number or shop id, but not age of the patient."""
+    """Return True if a name's words denote things, as in "patient number" or "shop id", not "age of the patient"."""
     is_own = [GROUP_WORD.fullmatch(word) or ID_WORD.fullmatch(word) or word == "name" for word in words]
     return any(map(GROUP_WORD.fullmatch, words)) and (all(is_own) or words[-1] in ("id", "uid", "uuid"))
 
 
 def _are_mostly_numbers(texts: pa.ChunkedArray) -> bool:
-    """Return True if most but not all texts are numbers, because such a column should be repaired."""
+    """Return True if at least half, but not all, of the distinct texts are numbers: a column to be repaired."""
     share = number_format(texts.slice(0, SAMPLE).unique().drop_null())[1]
     return 0.5 <= share < 1
 

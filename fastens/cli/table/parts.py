@@ -79,7 +79,7 @@ class FileParts:
     is_lenient: bool = False
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield tables of consecutive rows with these columns in the types of the schema, and UNFIT if `is_lenient`."""
+        """Yield tables of consecutive rows with these columns, typed; if `is_lenient`, UNFIT has reasons or null."""
         first = 0
         with _as_command_errors():
             for part in self._read(columns):
@@ -147,7 +147,7 @@ def open_parts(
 
 
 def open_strict_or_lenient(paths: Sequence[str], schema: TableSchema, sheet: str | None = None) -> FileParts:
-    """Open files strictly or, if cells do not fit the schema, leniently, so that UNFIT explains the unfit rows."""
+    """Open files strictly; if cells do not fit the schema, open them leniently, with the column UNFIT."""
     try:
         return open_parts(paths, schema, sheet=sheet)
     except CommandError:
@@ -157,7 +157,7 @@ def open_strict_or_lenient(paths: Sequence[str], schema: TableSchema, sheet: str
 
 
 def read_fitting_rows(path: str, schema: TableSchema, sheet: str | None = None) -> tuple[pa.Table, list[str]]:
-    """Return the rows of a table that fit the schema, and at most one note that names the skipped rows."""
+    """Return the rows that fit the schema, and a note if rows were skipped; raise CommandError if none fits."""
     try:
         return read_table(path, schema, sheet=sheet).table, []
     except CommandError:
@@ -174,7 +174,7 @@ def read_fitting_rows(path: str, schema: TableSchema, sheet: str | None = None) 
 
 
 def unfit_rows(parts: Iterable[pa.Table]) -> dict[int, str]:
-    """Map the numbers, from 1, of rows that do not fit to reasons; raise CommandError if no cell of a column fits."""
+    """Return {row number from 1: reason} for unfit rows; raise CommandError if no cell of a column fits."""
     reason_of_row: dict[int, str] = {}
     n_fitting: Counter[str] = Counter()
     first = 1
@@ -227,7 +227,7 @@ def _blanks_to_missing(part: pa.Table) -> pa.Table:
 
 
 def _typed_empty(empty: pa.Table, schema: TableSchema) -> pa.Table:
-    """Convert a table without rows to the column types of the schema."""
+    """Return a table without rows, its columns converted to the types in the schema."""
     none = pa.nulls(0, pa.string())
     return pa.table(
         {
@@ -238,7 +238,10 @@ def _typed_empty(empty: pa.Table, schema: TableSchema) -> pa.Table:
 
 
 def _convert(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Array) -> tuple[pa.ChunkedArray, pa.Array]:
-    """Return values in the type of the schema, missing if they do not fit, and `reasons` filled in for these rows."""
+    """Convert the values of column `name`; values that do not fit become missing.
+
+    Return the values and `reasons`, to which the reasons of unfit rows are added unless a row already has one.
+    """
     if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
         return _to_schema(name, values, column, 0), reasons
     distinct = values.unique().drop_null()
@@ -258,7 +261,7 @@ def _convert(name: str, values: pa.ChunkedArray, column: Column, reasons: pa.Arr
 
 
 def _parse_times(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert texts to times of day, the only type of CSV columns for which schemas have no type."""
+    """Convert texts to times of day, for columns that have the schema type OTHER."""
     moments = pc.binary_join_element_wise("1970-01-01", values, " ")
     return moments.cast(pa.timestamp("s")).cast(pa.time32("s"))
 
@@ -276,7 +279,7 @@ def _fits_column(name: str, value: pa.Scalar, column: Column) -> bool:
 
 
 def _format_hint(column: Column) -> str:
-    """Return the end of a message with the expected format of a number or date, or empty text if unknown."""
+    """Return the format of a numeric or date column as the end of a message, or "" if it is unknown."""
     if column.type == NUMBER:
         return f" written like {str(style_of(column))!r}"
     return f" written as {column.format}" if column.format else ""
@@ -309,7 +312,7 @@ def _parquet_parts(batches: Any, schema: TableSchema, requested: Mapping[str, Co
 
 
 def _with_plain_text(part: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return a part with these column names, and strings in the Arrow type that all functions support."""
+    """Return a part with its columns renamed to `names` and strings in the Arrow type that all functions support."""
     return pa.Table.from_arrays([plain_text(column) for column in part.columns], names=list(names))
 
 
@@ -335,6 +338,6 @@ def _row_slices(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _to_schema(name: str, values: pa.ChunkedArray, column: Column, first_row: int) -> pa.ChunkedArray:
-    """Convert values to the type of a column, with floats for texts of numbers; errors count from `first_row`."""
+    """Convert the values of column `name` to its type; errors count rows from `first_row` for the first value."""
     converted = as_known(name, values, column, first_row)
     return converted.cast(pa.float64()) if column.type == NUMBER and converted.type != values.type else converted

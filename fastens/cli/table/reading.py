@@ -21,7 +21,7 @@ COLUMN_TYPES = {NUMBER: NUMBER, TEXT: TEXT, CATEGORY: TEXT, DATE: DATE, BOOLEAN:
 
 
 def add_reading_options(parser: argparse.ArgumentParser, default: str = "default: detected") -> None:
-    """Add the options that describe the format of the table."""
+    """Add the options for the format of the table, in a help group whose title ends with (`default`)."""
     group = parser.add_argument_group(f"how to read the table ({default})")
     add = group.add_argument
     many: dict[str, Any] = {"action": "append", "default": []}
@@ -36,8 +36,8 @@ def add_reading_options(parser: argparse.ArgumentParser, default: str = "default
     add("--schema", metavar="FILE", help="TOML file with these settings, as written by fastens.TableSchema.save")
 
 
-def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
-    """Return the schema to read a table for a saved model: its training schema, changed by the reading options."""
+def schema_for_model(options: argparse.Namespace, saved: TableSchema, paths: str | Sequence[str]) -> TableSchema:
+    """Return the schema for reading files for a saved model: the `saved` one, changed by the reading options."""
     _check_formats(_format_options(options), paths)
     of_options = _read_schema(options)
     changed = {name: value for name in READING_OPTIONS if (value := getattr(of_options, name)) not in (None, ())}
@@ -50,7 +50,7 @@ def later_schema(options: argparse.Namespace, saved: TableSchema, paths: str | S
 
 
 def read_with_options(options: argparse.Namespace) -> ReadTable:
-    """Read the training table with the reading options; raise CommandError if they do not fit the file."""
+    """Read the training table as the reading options say; raise CommandError if they do not fit it."""
     _check_formats(_format_options(options), options.table)
     source = read_table(options.table, _read_schema(options), types_from_options(options), options.sheet)
     check_typed_columns(options, source.table.column_names)
@@ -70,7 +70,7 @@ def check_target_column(options: argparse.Namespace, names: list[str], notes: Se
 
 
 def schema_from_options(options: argparse.Namespace) -> tuple[TableSchema, dict[str, Column]]:
-    """Return the schema and the column types by name that reading options give for a table read in parts."""
+    """Return the schema, and the column types by name, that the options request for a table read in parts."""
     _check_formats(_format_options(options), options.table)
     return _read_schema(options), {name: Column.given(type_) for name, type_ in types_from_options(options).items()}
 
@@ -89,7 +89,7 @@ def _format_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_formats(options: Mapping[str, Any], paths: str | Sequence[str]) -> None:
-    """Raise CommandError if an option that is not None, by name, does not apply to the formats of the files."""
+    """Raise CommandError if an option, by name, is set (not None) but none of the files has a format for it."""
     try:
         formats = {format_of(file) for file in files_of(paths)}
     except TableFileError as error:
@@ -105,7 +105,7 @@ def _check_formats(options: Mapping[str, Any], paths: str | Sequence[str]) -> No
 
 
 def _read_schema(options: argparse.Namespace) -> TableSchema:
-    """Return the schema in the file `--schema`, with the format and missing-value codes from other options."""
+    """Return the schema of --schema, or an empty one, changed by the other options; raise CommandError if invalid."""
     lines = {name: getattr(options, name) for name in _LINES}
     for name, value in lines.items():
         if value is not None and value < 0:

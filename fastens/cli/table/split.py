@@ -42,7 +42,7 @@ class Order:
 
     @classmethod
     def from_options(cls, table: pa.Table, options: Any) -> Order | None:
-        """Return the order of `--time-column` or `--group`, or None if neither is given."""
+        """Return the order by --time-column or --group, or None without them; raise CommandError if invalid."""
         time, group = options.time_column, options.group
         if time is not None and group is not None:
             raise CommandError("--time-column and --group must not be used together")
@@ -79,11 +79,11 @@ class Order:
         return cls(name, is_time, codes, column)
 
     def take(self, mask: NDArray[np.bool_]) -> Order:
-        """Return the order of the rows that a mask selects."""
+        """Return the order restricted to the rows that a mask selects."""
         return Order(self.name, self.is_time, self.codes[mask], self.column.filter(pa.array(mask)))
 
     def mark_held_out(self, fraction: float, random_state: int) -> NDArray[np.bool_]:
-        """Mark about this share of the rows, but never all: the last rows, or whole groups drawn at random.
+        """Return a mask of about `fraction` of the rows, never all: the last ones, or whole groups drawn at random.
 
         Rows with the same time or in the same group are always on the same side.
         """
@@ -131,7 +131,7 @@ class Order:
         return named
 
     def describe(self, held_out: NDArray[np.bool_]) -> str:
-        """Describe which rows the mask holds out: the number of groups, or the first time."""
+        """Describe the rows that the mask holds out: how many groups, or from which time on."""
         if not self.is_time:
             n_groups, n_held_out = len(np.unique(self.codes)), len(np.unique(self.codes[held_out]))
             return f"{n_held_out:,} of {n_groups:,} groups of {self.name!r}"
@@ -140,7 +140,7 @@ class Order:
 
 
 def _assign_periods(counts: Codes, n_parts: int) -> Codes:
-    """Return the period of each distinct time, from its row count; the n_parts periods have similar row counts."""
+    """Return the period, 0 to n_parts - 1, of each distinct time with `counts` rows; periods have similar sizes."""
     # A time belongs to the part that contains the middle of its rows; the clipping keeps all parts non-empty.
     middles = (np.cumsum(counts) - counts / 2) * n_parts / counts.sum()
     indices = np.arange(len(counts))
@@ -173,7 +173,7 @@ class HoldoutSplit:
         return cls(fraction, random_state, _fingerprint(y), time, group)
 
     def matches_target(self, y: NDArray) -> bool:
-        """Return True if y is the target of the table that was split, by its fingerprint."""
+        """Return True if y has the fingerprint of the target of the table that was split."""
         return _fingerprint(y) == self.fingerprint
 
     def order(self, table: pa.Table) -> Order | None:
@@ -233,7 +233,7 @@ class ModelCard:
         return [name for name, kind in self.kinds.items() if kind == WORDS]
 
     def trained_on(self, y: NDArray, table: pa.Table) -> NDArray[np.bool_] | None:
-        """Return the mask of rows that the model was trained on, or None if y is not the target in training."""
+        """Return the mask of training rows; None if the table cannot be the training table, by y or its columns."""
         split = self.split
         if split is None or not split.matches_target(y):
             return None

@@ -105,7 +105,7 @@ def _check_writable(path: str) -> None:
 
 
 def _check_loss(path: str, kind: str | None, inputs: Sequence[str | None]) -> None:
-    """Raise CommandError if an input or a file of another kind would be replaced."""
+    """Raise CommandError if writing `path` would replace an input or a file of another kind."""
     for source in inputs:
         if source is not None and os.path.exists(source) and os.path.samefile(path, source):
             raise CommandError(
@@ -227,7 +227,7 @@ def write_tables(tables: Iterable[pa.Table], path: str, *, escape: bool = True) 
 
 
 def _escape_formulas(values: pa.ChunkedArray, is_escaped: bool) -> tuple[pa.ChunkedArray, int]:
-    """Put ' before texts that a spreadsheet would run as formulas; return the column and the number of changes."""
+    """Put ' before texts that a spreadsheet would run, if `is_escaped`; return the column and how many changed."""
     if not is_escaped or not _is_text_type(values.type):
         return values, 0
     if pa.types.is_dictionary(values.type):
@@ -249,7 +249,7 @@ def _is_text_type(type_: pa.DataType) -> bool:
 
 @contextmanager
 def _open_sink(path: str) -> Iterator[Any]:
-    """Yield what to write to: the name of a temporary file that replaces `path`, or standard output."""
+    """Yield a target to write to: the name of a temporary file that will replace `path`, or standard output."""
     if path != STANDARD:
         with writing(path) as unfinished:
             yield unfinished
@@ -261,7 +261,7 @@ def _open_sink(path: str) -> Iterator[Any]:
 
 @contextmanager
 def _open_writer(path: str, sink: Any, schema: pa.Schema) -> Iterator[pa.csv.CSVWriter | pa.parquet.ParquetWriter]:
-    """Yield an Arrow writer to `sink` in the format and compression of the suffix of `path`."""
+    """Yield an Arrow writer of CSV or Parquet to `sink`; the suffix of `path` gives format and compression."""
     if output_format(path) == PARQUET:
         # Floats seldom repeat, and dictionary encoding would take most of the time.
         repeated = [field.name for field in schema if not pa.types.is_floating(field.type)]

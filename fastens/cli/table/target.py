@@ -28,7 +28,7 @@ MANY_CLASSES, FEW_ROWS = 50, 10
 
 
 def recognised_task(column: pa.ChunkedArray) -> str:
-    """Return CLASSIFICATION for texts, booleans, two whole numbers or few integers, and REGRESSION otherwise."""
+    """Return CLASSIFICATION for texts, booleans, few integers or two whole numbers; else REGRESSION."""
     kind = kind_of(column.type)
     if kind in (TEXT, BOOLEAN):
         return CLASSIFICATION
@@ -45,7 +45,10 @@ def recognised_task(column: pa.ChunkedArray) -> str:
 
 
 def check_target(column: pa.ChunkedArray, name: str, task: str, is_typed: bool = False) -> None:
-    """Raise CommandError if the target cannot be learned, or has unlikely classes and not `is_typed` by an option."""
+    """Raise CommandError if the target cannot be learned, or if its values are unlikely to be classes.
+
+    If an option sets the type of the column (`is_typed`), texts may be numerous classes or look like numbers.
+    """
     kind = kind_of(column.type)
     if kind not in (NUMBER, TEXT, BOOLEAN):
         raise CommandError(f"the target {name!r} must hold classes or numbers; got {column.type}")
@@ -75,7 +78,7 @@ def check_target(column: pa.ChunkedArray, name: str, task: str, is_typed: bool =
 
 
 def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
-    """Raise CommandError if there are many classes that look like numbers or that have few rows each."""
+    """Raise CommandError if text classes are unlikely: many that look like numbers or have few rows each."""
     option = f"--column {shlex.quote(name)}:category"
     distinct = column.cast(pa.string()).unique().drop_null()
     style, share = number_format(distinct)
@@ -97,7 +100,7 @@ def _check_classes(column: pa.ChunkedArray, name: str, n_classes: int) -> None:
 
 
 def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> NDArray:
-    """Return the target as an array: float64 for regression; strings, booleans or numbers for classification."""
+    """Return targets: float64 for regression, else strings, booleans or numbers; raise CommandError if infinite."""
     values = convert_column(column, name, kind)
     if task == REGRESSION:
         y = np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
@@ -110,7 +113,7 @@ def target_values(column: pa.ChunkedArray, name: str, kind: str, task: str) -> N
 
 
 def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
-    """Return the sample weights (n_rows,) in a column, or None without a name; raise CommandError if invalid."""
+    """Return the weights in column `name`, or None if it is None; raise CommandError if they are invalid."""
     if name is None:
         return None
     column = required_column(table, name, "--weight")
@@ -123,7 +126,7 @@ def weight_values(table: pa.Table, name: str | None) -> NDArray | None:
 
 
 def required_column(table: pa.Table, name: str, option: str) -> pa.ChunkedArray:
-    """Return the column with this name; raise CommandError for `option`, with suggestions, if it is absent."""
+    """Return column `name`; if it is absent, raise CommandError that names `option` and similar columns."""
     if name not in table.column_names:
         close = difflib.get_close_matches(name, table.column_names)
         hint = f"Did you mean {listed(close)}?" if close else f"The columns are {listed(table.column_names)}."

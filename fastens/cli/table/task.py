@@ -143,7 +143,7 @@ class Task:
         return self.card.task == CLASSIFICATION
 
     def without_texts(self) -> Task:
-        """Return the task without the features of kind WORDS, for a table in memory."""
+        """Return the task without its columns of free text (kind WORDS); its table must be in memory."""
         return replace(self, rows=replace(self.rows, X=self.rows.X.drop_columns(self.card.texts)))
 
     def facts(self) -> list[tuple[str, str]]:
@@ -162,7 +162,7 @@ class Task:
         ]
 
     def _missing_cells_fact(self) -> list[tuple[str, str]]:
-        """Return the fact on missing cells as a list of one pair, or an empty list for a table in batches."""
+        """Return [("missing", text)]; [] for a table in batches, because that needs another pass."""
         if isinstance(self.rows.X, Batches):
             return []  # counting would need another pass over the data
         X = self.rows.X
@@ -183,7 +183,7 @@ class Task:
 
 
 def _first_feature(name: str, kind: str) -> str:
-    """Return the name of the first feature that is made from a column of this kind."""
+    """Return the name of a column's first feature: the column itself or, for lists, "NAME: FIRST ITEM"."""
     if kind.startswith(ITEMS):
         return f"{name}: {kind[len(ITEMS) + 1 :].split(kind[len(ITEMS)], maxsplit=1)[0]}"
     return name
@@ -197,7 +197,7 @@ class _Tables(argparse.Action):
 
 
 def add_task_options(parser: argparse.ArgumentParser, *, takes_several: bool = False) -> None:
-    """Add the options for the table, the target and the columns."""
+    """Add the options for the table (several files if `takes_several`), the target and the columns."""
     add = parser.add_argument
     if takes_several:
         text = "CSV or Parquet files, by name or pattern (default: an example table of scikit-learn)"
@@ -242,7 +242,7 @@ def read_task(options: argparse.Namespace) -> Task:
 
 
 def check_task_options(options: argparse.Namespace) -> None:
-    """Raise CommandError for invalid options before any file is read."""
+    """Raise CommandError if --test-fraction or --random-state is out of range."""
     if not 0 <= options.test_fraction < 1:
         raise CommandError(f"--test-fraction must be at least 0 and less than 1; got {options.test_fraction:g}")
     if not 0 <= options.random_state < 2**32:
@@ -250,7 +250,7 @@ def check_task_options(options: argparse.Namespace) -> None:
 
 
 def label_table(table: pa.Table, target: str, options: argparse.Namespace) -> LabelledTable:
-    """Return the rows of a table that have a target and a positive weight, with their targets and weights."""
+    """Return rows with a target and a positive weight, their targets and weights; raise CommandError if invalid."""
     column = required_column(table, target, "--target")
     table, notes = drop_missing_targets(table, target, options.missing_target)
     notes += word_notes(column, target, options)
@@ -273,7 +273,7 @@ def drop_zero_weights(table: pa.Table, name: str | None) -> tuple[pa.Table, NDAr
 def usable_kinds(
     table: pa.Table, targets: LabelledTable, schema: TableSchema, options: argparse.Namespace
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the kinds, by name, of the columns to learn from, and notes on them and on ignored columns."""
+    """Return {column: kind} to learn from, and notes; raise CommandError if no column is left."""
     candidates, all_kinds = _candidate_columns(table, targets.name, schema, options)
     kinds, notes = _drop_identifiers(candidates, all_kinds, targets.y, targets.task, types_from_options(options))
     if not kinds:
@@ -306,7 +306,7 @@ def add_text_option(parser: argparse.ArgumentParser) -> None:
 def _drop_identifiers(
     table: pa.Table, all_kinds: dict[str, str], y: NDArray, task: str, typed: Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the kinds without UNUSABLE columns and identifiers, except those in `typed`, and notes on them."""
+    """Return kinds without UNUSABLE columns and likely identifiers, but with all in `typed`; and notes on them."""
     kinds = {name: kind for name, kind in all_kinds.items() if kind != UNUSABLE}
     reasons = {name: identifier_reason(table[name], kind, name) for name, kind in kinds.items() if name not in typed}
     left_out = {
@@ -321,7 +321,7 @@ def _drop_identifiers(
 def _candidate_columns(
     table: pa.Table, target: str, schema: TableSchema, options: argparse.Namespace
 ) -> tuple[pa.Table, dict[str, str]]:
-    """Return the columns not excluded by options, and their kinds, including WORDS for texts and UNUSABLE."""
+    """Return the columns that no option excludes, and their kinds; raise CommandError for invalid names."""
     dropped = {target, options.weight, options.group, *named_columns(options.drop, table, "--drop")}
     words = [] if options.text is None else named_columns([options.text], table, "--text")
     for name in words:
@@ -342,7 +342,10 @@ def _candidate_columns(
 
 
 def _read_source(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
-    """Return the table of `options`, or an example table, with the name of its target and a title."""
+    """Return the table of `options`, its target's name and a title; without a table, use a bundled one.
+
+    Raises CommandError if there is a table but no --target.
+    """
     if options.table is None:
         bundled = bundled_table(options.task)
         return ReadTable(bundled.table, TableSchema(), []), options.target or bundled.target, bundled.title
@@ -353,15 +356,18 @@ def _read_source(options: argparse.Namespace) -> tuple[ReadTable, str, str]:
     return source, options.target, title
 
 
-def drop_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.Table, list[str]]:
-    """Return the rows that have a target, and a note on the others; raise CommandError if `option` is ERROR."""
+def drop_missing_targets(table: pa.Table, target: str, if_missing: str) -> tuple[pa.Table, list[str]]:
+    """Return the rows that have a target, and at most one note on the number of the others.
+
+    Raises CommandError if no row has a target, or if some have none and `if_missing` is ERROR.
+    """
     column = required_column(table, target, "--target")
     is_missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
     n_missing = pc.sum(is_missing).as_py() or 0
     if n_missing == 0:
         return table, []
     rows = f"{n_missing:,} of {len(column):,} rows"
-    if option == ERROR:
+    if if_missing == ERROR:
         raise CommandError(f"the target {target!r} is missing in {rows}. Fill it in, or use --missing-target drop.")
     if n_missing == len(column):
         raise CommandError(f"the target {target!r} is missing in all rows")
@@ -369,7 +375,7 @@ def drop_missing_targets(table: pa.Table, target: str, option: str) -> tuple[pa.
 
 
 def word_notes(column: pa.ChunkedArray, target: str, options: argparse.Namespace) -> list[str]:
-    """Return a note on class labels such as None that were read as missing, with the option that keeps them."""
+    """Return at most one note: texts of the target, such as None, were read as missing, though they may be classes."""
     if not column.null_count or kind_of(column.type) != TEXT or options.table is None:
         return []
     schema, types = schema_from_options(options)
@@ -386,7 +392,7 @@ def word_notes(column: pa.ChunkedArray, target: str, options: argparse.Namespace
 
 
 def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
-    """Return the column names in the values of an option, which separate names by commas; each column must exist."""
+    """Return the column names in the comma-separated `values` of an option; raise CommandError for unknown ones."""
     names = []
     for value in values:
         names += [value] if value in table.column_names else value.split(",")
@@ -396,7 +402,7 @@ def named_columns(values: list[str], table: pa.Table, option: str) -> list[str]:
 
 
 def _mark_held_out(targets: LabelledTable, split: HoldoutSplit) -> NDArray[np.bool_]:
-    """Return the mask of rows to hold out; raise CommandError if too few rows or classes remain."""
+    """Return the mask of rows that `split` holds out; raise CommandError if too few rows or classes remain."""
     y = targets.y
     held_out = split.mark_held_out(y, targets.task, targets.order)
     if targets.task == CLASSIFICATION and targets.order is not None and np.all(y[~held_out] == y[~held_out][:1]):
@@ -410,10 +416,10 @@ def _mark_held_out(targets: LabelledTable, split: HoldoutSplit) -> NDArray[np.bo
     return held_out
 
 
-def _task_notes(column: pa.ChunkedArray, target: str, option: str, task: str) -> list[str]:
-    """Return a note on the recognised task if the target has so few distinct integers that both tasks fit."""
+def _task_notes(column: pa.ChunkedArray, target: str, task_option: str, task: str) -> list[str]:
+    """Return a note if the task was detected (--task auto) but the target's few distinct integers fit both tasks."""
     n_values = n_distinct(column)
-    if option != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
+    if task_option != "auto" or not pa.types.is_integer(column.type) or not 2 < n_values <= DOUBTFUL_MAXIMUM:
         return []
     other = REGRESSION if task == CLASSIFICATION else CLASSIFICATION
     return [(f"{target!r} has {n_values} distinct integers and is treated as {task}. For {other}, use --task {other}")]

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from fastens.cli.report.progress import training_progress
-from fastens.cli.report.report import Entry, Report, one_line, score_text, with_error
+from fastens.cli.report.report import Entry, Report, one_line, score_text, score_with_error
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_progress_is_silent_elsewhere():
     ],
 )
 def test_standard_errors_have_two_digits(name, value, error, text):
-    assert with_error(name, value, error) == text
+    assert score_with_error(name, value, error) == text
 
 
 @pytest.mark.parametrize(("width", "header"), [(120, "R² fit a row size"), (80, "R² fit"), (60, "MAE"), (20, "RMSE")])

@@ -309,7 +309,7 @@ def test_models_with_mean_targets_do_not_depend_on_how_rows_are_read(table, tmp_
 
     def on_rank(comm):
         own = clone(model)
-        with own._over(comm):
+        with own._using_comm(comm):
             return own.fit(X[half[comm.rank]], y[half[comm.rank]])
 
     np.testing.assert_array_equal(on_ranks(2, on_rank)[0].predict_proba(X), expected)
