@@ -43,7 +43,7 @@ def with_hints(kind: type, module: str = "", estimator: str = "") -> None:
 
     @wraps(constructor)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-        for name in kwargs.keys() - known_options:
+        for name in [name for name in kwargs if name not in known_options]:
             help_ = option_hint(name, kind.__name__)
             if not help_ and estimator:
                 of_estimator = signature(getattr(import_module(module), estimator)).parameters
