@@ -31,7 +31,10 @@ MEMBERS = Rule(
 
 
 def _agreement(first: ArrayLike, second: ArrayLike) -> Array:
-    """Return the fractions of rows that both, only the first, only the second, or neither voter gets right: 2 x 2."""
+    """Return the fractions of rows in a 2 x 2 table: by first voter right, wrong, and second voter right, wrong.
+
+    Both arguments are True for rows that the voter predicts correctly.
+    """
     a, b = as_truths("first", first), as_truths("second", second)
     check_same_rows(first=a, second=b)
     counts = np.bincount(2 * ~a + ~b, minlength=4)
@@ -205,7 +208,10 @@ def diversity(predictions: Mapping[str, ArrayLike], y: ArrayLike, measure: str =
 
 
 def _labels_of(predictions: Mapping[str, ArrayLike], y: ArrayLike) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
-    """Return the checked labels of each member and the true labels, with equal numbers of rows."""
+    """Return the labels of each member, by name, and the true labels.
+
+    Raises ValueError unless they are labels of one kind with equal numbers of rows.
+    """
     MEMBERS.check("predictions", predictions)
     truth = as_labels("y", y)
     if truth.dtype.kind == "f" and (fractions := truth[truth % 1 != 0]).size:
@@ -349,10 +355,11 @@ def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 
 
 
 def _correlated(n_voters: int, error: float, correlation: float) -> Array:
-    """Return beta-binomial probabilities, in which the correlation of any two mistakes is 1 / (1 + a + b).
+    """Return the probabilities that 0, 1, ..., n voters err if any two mistakes have this correlation.
 
-    They are computed as products over the voters of a + i, b + i and a + b + i, each divided by a + b, because
-    differences of log gammas lose precision if a and b are large.
+    The distribution is beta-binomial with correlation 1 / (1 + a + b). The probabilities are computed as products over
+    the voters of a + i, b + i and a + b + i, each divided by a + b, because differences of log gammas lose precision if
+    a and b are large.
     """
     if correlation == 1:
         return np.concatenate([[1 - error], np.zeros(n_voters - 1), [error]])
@@ -581,7 +588,7 @@ def plot_errors(
 
 
 def _bound(estimator: Any) -> NDArray[np.float64] | None:
-    """Return the bound on the training error, or None."""
+    """Return the bound on the training error after each round, or None if the estimator has none."""
     try:
         return np.asarray(estimator.training_error_bound()[: estimator.n_estimators_])
     except (AttributeError, ValueError):
