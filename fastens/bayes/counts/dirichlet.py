@@ -17,7 +17,7 @@ SMOOTHINGS = ("laplace", "m", "kt", "bdeu", "none")
 
 
 def _is_pseudo_counts(value: Any) -> bool:
-    """Return True if the value is a vector of finite, non-negative numbers."""
+    """Return True if the value is a list, tuple or one-dimensional array of finite numbers >= 0."""
     if not isinstance(value, list | tuple | np.ndarray):
         return False
     array = np.asarray(value)
@@ -178,7 +178,7 @@ def class_information(singles: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
 
 
 def _block_sums(values: NDArray[Any], sizes: NDArray[np.int64], axis: int) -> NDArray[Any]:
-    """Return sums over the cells of each column along an axis, which has one entry per column afterwards."""
+    """Return the sums over the `sizes` cells of each column along an axis, which then has one entry per column."""
     shape = (*values.shape[:axis], len(sizes), *values.shape[axis + 1 :])
     sums = np.zeros(shape, dtype=values.dtype)
     filled = np.flatnonzero(sizes)
