@@ -140,7 +140,7 @@ def bias_variance_decomposition(
     random = check_random_state(random_state)
     X, y = _split_target("y", X, y)
     X_test, y_test = _split_target("y_test", X_test, y_test)
-    X, X_test = _with_rows("X", X), None if X_test is None else _with_rows("X_test", X_test)
+    X, X_test = _indexable_table("X", X), None if X_test is None else _indexable_table("X_test", X_test)
     y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:
         parts = _split_rows(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
@@ -149,7 +149,7 @@ def bias_variance_decomposition(
     X_train, y_train, X_test, y_test, best = parts
     seeds = random.randint(MAX_SEED, size=n_rounds)
     predictions = np.stack(
-        Parallel(n_jobs=n_jobs)(delayed(_one_round)(estimator, X_train, y_train, X_test, seed) for seed in seeds)
+        Parallel(n_jobs=n_jobs)(delayed(_predict_by_sample)(estimator, X_train, y_train, X_test, seed) for seed in seeds)
     )
     if predictions.ndim != 2:
         shape = predictions.shape[1:]
@@ -250,7 +250,7 @@ def _split_target(name: str, X: Any, y: Any) -> list[Any]:
     return split_columns(X, **by_name) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
 
 
-def _with_rows(name: str, X: Any) -> Any:
+def _indexable_table(name: str, X: Any) -> Any:
     """Return X as a table that supports indexing rows: sparse matrices as CSR, buffers as arrays.
 
     Raises ValueError, which names the argument `name`, if X has no rows and columns.
@@ -318,8 +318,11 @@ def _checked_optimal(optimal: Any, y: NDArray[Any], loss: str) -> NDArray[Any]:
     return values
 
 
-def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
-    """Return predictions for X_test of a clone fitted to a bootstrap sample; `seed` determines both."""
+def _predict_by_sample(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
+    """Return predictions for X_test of a clone of the estimator, fitted to a bootstrap sample of the rows.
+
+    `seed` determines the sample and the `random_state` of the clone, if it has one.
+    """
     random = np.random.RandomState(seed)
     sample = random.randint(len(y), size=len(y))
     model = clone(estimator)
@@ -329,7 +332,7 @@ def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) 
 
 
 def _squared_parts(predictions: Array, y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:
-    """Return the decomposition of the squared error, from predictions of shape (n_models, n_rows)."""
+    """Return the decomposition of the squared error of predictions, (n_models, n_rows), for targets y."""
     mean = predictions.mean(axis=0)
     bias, variance = (mean - optimal) ** 2, predictions.var(axis=0)
     noise = (y - optimal) ** 2
@@ -339,7 +342,7 @@ def _squared_parts(predictions: Array, y: NDArray[Any], optimal: NDArray[Any]) -
 
 
 def _zero_one_parts(predictions: NDArray[Any], y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:
-    """Return the decomposition of the zero-one loss, from predictions of shape (n_models, n_rows)."""
+    """Return the decomposition of the zero-one loss of predictions, (n_models, n_rows), for labels y."""
     main = _most_frequent(predictions)
     bias = (main != optimal).astype(np.float64)
     variance = (predictions != main).mean(axis=0)

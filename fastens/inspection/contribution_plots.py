@@ -182,7 +182,7 @@ class Explained:
             raise ValueError(f"output must be one of {self.outputs}, or its index; got {wanted!r}.")
         return int(wanted)
 
-    def named(self, output: int) -> str:
+    def quantity(self, output: int) -> str:
         """Return the name of the quantity that the values of an output sum to."""
         return f"prediction of {self.outputs[output]}" if self.what is None else self.what
 
@@ -302,7 +302,7 @@ def _scatter(explained: Explained, feature: Any, output: int, ax: Any) -> Any:
     columns = [explained.columns[index].every(every) for index in chosen]
     ax = axes(ax, figsize=(6, 4))
     draw_scatter(ax, columns[0], explained.values[::every, chosen[0], output], columns[1] if len(columns) > 1 else None)
-    ax.set_ylabel(plain(f"contribution to the {explained.named(output)}"))
+    ax.set_ylabel(plain(f"contribution to the {explained.quantity(output)}"))
     return ax
 
 
@@ -317,7 +317,7 @@ def _sizes(explained: Explained, outputs: slice, n_top: int, ax: Any) -> Any:
         drawn.append(ax.barh(range(len(top)), sizes[top], left=start, color=colour, height=0.7))
         start += sizes[top]
     _name_rows(ax, [explained.columns[column].name for column in top])
-    of_what = f" to the {explained.named(outputs.start or 0)}" if size.shape[1] == 1 else ""
+    of_what = f" to the {explained.quantity(outputs.start or 0)}" if size.shape[1] == 1 else ""
     ax.set_xlabel(plain(f"mean absolute contribution{of_what}"))
     if size.shape[1] > 1:
         names = [plain(shortened(name, 20)) for name in explained.outputs[outputs]]
@@ -345,7 +345,7 @@ def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
             linewidths=0,
         )  # fmt: skip
     _name_rows(ax, [explained.columns[column].name for column in top])
-    ax.set_xlabel(plain(f"contribution to the {explained.named(output)}"))
+    ax.set_xlabel(plain(f"contribution to the {explained.quantity(output)}"))
     bar = ax.figure.colorbar(drawn, ax=ax, ticks=[0, 1], fraction=0.04, aspect=30)
     bar.ax.set_yticklabels(["low", "high"])
     bar.set_label("value of a numerical column", labelpad=-8)
@@ -411,7 +411,7 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
         room = min(room, ax.figure.get_figwidth() * share - 0.2 - measured(ax, texts, 10, 0.0)[:, 0].max())
     padding = (high - low) * needed / max(room - 2 * needed, needed) or 1.0
     ax.set_xlim(low - padding, high + padding)
-    ax.set_xlabel(plain(explained.named(output)))
+    ax.set_xlabel(plain(explained.quantity(output)))
     return ax
 
 

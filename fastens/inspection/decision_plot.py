@@ -133,7 +133,7 @@ def plot_decision_boundary(
         codes = None if targets is None else _codes_of(targets.tolist(), predicted.classes)
         _draw_points(ax, plane, n_points, None if codes is None else colours[codes])
         _draw_legend(ax, predicted.classes, colours)
-    _label(ax, plane)
+    _label_axes(ax, plane)
     return ax
 
 
@@ -265,7 +265,7 @@ def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: An
         return
     every = -(-len(plane) // n_points)
     x, y = (axis.positions_of(plane.values(axis.column)[::every]) for axis in plane.axes)
-    x, y = (values + _spread(axis, values, step) for axis, values, step in zip(plane.axes, (x, y), (0, 1), strict=True))
+    x, y = (values + _jitter(axis, values, step) for axis, values, step in zip(plane.axes, (x, y), (0, 1), strict=True))
     colours = "0.3" if targets is None else targets[::every]
     shown = np.isfinite(x) & np.isfinite(y)
     chosen = colours if isinstance(colours, str) else colours[shown]
@@ -273,7 +273,7 @@ def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: An
     ax.scatter(x[shown], y[shown], c=chosen, s=16, edgecolors="white", linewidths=0.5, zorder=3, **options)
 
 
-def _spread(axis: Axis, positions: Array, step: int) -> Array:
+def _jitter(axis: Axis, positions: Array, step: int) -> Array:
     """Return offsets that spread points within the strips of categories and missing values, and are 0 elsewhere.
 
     `step` is 0 for the x axis and 1 for the y axis, whose offsets differ.
@@ -301,8 +301,8 @@ def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
     ax.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0, ncols=columns)
 
 
-def _label(ax: Any, plane: Plane) -> None:
-    """Label both axes, and name the fixed values of the other columns in the title."""
+def _label_axes(ax: Any, plane: Plane) -> None:
+    """Label the axes, with ticks for categories and missing values, and list held values in the title."""
     for axis, letter in zip(plane.axes, "xy", strict=True):
         side = getattr(ax, f"{letter}axis")
         side.set_label_text(plain(shortened(axis.name, 60)))

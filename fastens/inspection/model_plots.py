@@ -30,7 +30,7 @@ FLAT = 1e-13  # relative difference below which predictions are treated as const
 
 
 def column_names(estimator: Any) -> list[str]:
-    """Return the column names of a fitted estimator as strings, or ``x0``, ``x1``, ..."""
+    """Return the column names of a fitted estimator as strings, or ``x0``, ``x1``, ... if it has no names."""
     if (encoder := getattr(estimator, "_encoder", None)) is not None:
         return encoder.texts
     names = getattr(estimator, "feature_names_in_", None)

@@ -200,7 +200,7 @@ class SearchFile:
         if path is None:
             return
         if os.path.exists(path) and os.path.getsize(path):
-            self.trials = _read(path, of)
+            self.trials = _read_trials(path, of)
         header = json.dumps({"fastens search": VERSION, "of": of})
         with replacing(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in (header, *map(_line, self.trials)))
@@ -220,7 +220,7 @@ def _line(trial: Trial) -> str:
     return json.dumps(asdict(trial))
 
 
-def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
+def _read_trials(path: str | os.PathLike[str], of: str) -> list[Trial]:
     """Return the trials of a checkpoint file; raise SearchStateError unless its fingerprint is `of`."""
     name = os.fspath(path)
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -334,7 +334,7 @@ def run_trial(trial: Trial, data: Data, folds: list[Any], others: list[Trial], m
         _fit(model, trial.family, data, (data.rows(train), held_out), Deadline(moment))
         losses.append(data.loss(model, held_out))
         rounds.append(int(getattr(model, "n_estimators_", model.n_estimators)))
-        if len(losses) < len(folds) and _is_worse_than_most(losses, others):
+        if len(losses) < len(folds) and _is_worse_than_median(losses, others):
             break
     is_complete = len(losses) == len(folds)
     return Trial(trial.index, trial.family, trial.params, losses, rounds, time.monotonic() - start, is_complete)
@@ -350,13 +350,13 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
         model.fit(**train)
         return
     model.set_params(n_estimators=MAX_ROUNDS, early_stopping=True, n_iter_no_change=PATIENCE, callbacks=[deadline])
-    watched = _of_known_classes(held_out, train["y"]) if data.task == CLASSIFICATION else held_out
+    watched = _rows_of_known_classes(held_out, train["y"]) if data.task == CLASSIFICATION else held_out
     model.fit(**train, X_val=watched["X"], y_val=watched["y"], sample_weight_val=watched["sample_weight"])
     if deadline.has_ended:
         raise TimeIsUpError
 
 
-def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
+def _rows_of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
     """Return the held-out rows whose class is in `y`, the training targets; a rare class may be in one fold only."""
     known_rows = np.flatnonzero(np.isin(held_out["y"], y))
     X, labels, weight = held_out["X"], held_out["y"], held_out["sample_weight"]
@@ -374,7 +374,7 @@ def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:
         raise TimeIsUpError
 
 
-def _is_worse_than_most(losses: list[float], others: list[Trial]) -> bool:
+def _is_worse_than_median(losses: list[float], others: list[Trial]) -> bool:
     """Return True if a trial's mean loss is above the median of at least five others on as many folds."""
     n = len(losses)
     means = [np.mean(other.losses[:n]) for other in others if len(other.losses) >= n]
@@ -637,7 +637,7 @@ def tune(  # noqa: PLR0913
     real(0, open_low=True).check("time_limit", time_limit)
     search = TuningConfig() if search is None else search
     instance(TuningConfig, "a TuningConfig or None").check("search", search)
-    data = _data(X, y, task, sample_weight, search)
+    data = _checked_data(X, y, task, sample_weight, search)
     if len(data.y) < 2:
         raise ValueError(f"X must have at least 2 rows, one for training and one for testing; got {len(data.y)}.")
     folds = _folds(data, search)
@@ -648,17 +648,17 @@ def tune(  # noqa: PLR0913
     file = SearchFile(search.checkpoint, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
     if verbose:
         announce(f"tune: {data.task} on {len(data.y)} rows, {len(folds)} folds, at most {time_limit:g} s")
-        search = replace(search, callback=_announcing(search, int(verbose), start))
+        search = replace(search, callback=_logging_callback(search, int(verbose), start))
     stopped_by = _search(data, search, file, folds, (start, time_limit))
     best = next(iter(ranked(file.trials)), None)
-    model = _fitted(data, best, start + time_limit)
+    model = _fit_best(data, best, start + time_limit)
     result = TuningResult(model, best, file.trials, stopped_by, time.monotonic() - start, search.eval_metric)
     if verbose:
         announce(f"tune: {result}")
     return result
 
 
-def _announcing(search: TuningConfig, verbose: int, start: float) -> Callable[[list[Trial]], None]:
+def _logging_callback(search: TuningConfig, verbose: int, start: float) -> Callable[[list[Trial]], None]:
     """Return a callback that logs the last trial if best or verbose > 1, and then calls the search's callback."""
 
     def after_trial(trials: list[Trial]) -> None:
@@ -672,7 +672,7 @@ def _announcing(search: TuningConfig, verbose: int, start: float) -> Callable[[l
     return after_trial
 
 
-def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningConfig) -> Data:
+def _checked_data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningConfig) -> Data:
     """Check the arguments of `tune`, and return them without rows of weight 0; raise ValueError if invalid."""
     if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
         X = checked_array(X, "tune")
@@ -780,19 +780,19 @@ def _reserve(trials: list[Trial], n_folds: int, limit: float) -> float:
     return REFIT_FACTOR * best.seconds / max(n_folds - 1, 1)
 
 
-def _fitted(data: Data, best: Trial | None, moment: float) -> Any:
+def _fit_best(data: Data, best: Trial | None, moment: float) -> Any:
     """Fit the best trial's model, or default boosting if None, on all rows; boosting stops at the time `moment`."""
     rows = data.rows(np.arange(len(data.y)))
     if best is None:
-        return _boosted(data.model(BOOSTING, {}), rows, moment)
+        return _fit_boosting(data.model(BOOSTING, {}), rows, moment)
     model = data.model(best.family, best.params)
     if best.family != BOOSTING:
         return model.fit(**rows)
     n_rounds = max(1, round(float(np.mean(best.n_estimators))))
-    return _boosted(model.set_params(n_estimators=n_rounds, early_stopping=False), rows, moment)
+    return _fit_boosting(model.set_params(n_estimators=n_rounds, early_stopping=False), rows, moment)
 
 
-def _boosted(model: Any, rows: dict[str, Any], moment: float) -> Any:
+def _fit_boosting(model: Any, rows: dict[str, Any], moment: float) -> Any:
     """Fit a boosting model with as many rounds as the end time `moment` allows, at least one, and return it."""
     model.set_params(callbacks=[Deadline(moment)]).fit(**rows)
     return model.set_params(callbacks=None)

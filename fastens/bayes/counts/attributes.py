@@ -281,7 +281,7 @@ class CodedInput(CategoricalInput):
         return super()._check_table(ArrayTable(X) if self._as_fitted()._is_integer_matrix(X) else X)
 
     def _is_integer_matrix(self, X: Any) -> bool:
-        """Return True if `X` is an integer array to encode as such, because floats cannot hold large integers."""
+        """Return True if `X` is an integer array of categorical columns, which floats may not represent exactly."""
         return self._reads_codes and is_numeric_matrix(X) and X.dtype.kind != "f"
 
 

@@ -44,7 +44,7 @@ class LabelledCodes(NamedTuple):
 
 
 def offsets_of(n_codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the first cell of each column in the concatenation of all columns, and the total number of cells."""
+    """Return the offset of each column's cells if all columns are concatenated, followed by the total number."""
     return np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
 
 
@@ -283,7 +283,7 @@ class FamilyLayout:
         return counts
 
     def _add_rows(self, rows: CodedRows, is_complete: NDArray[np.uint8], out: Counts) -> None:
-        """Add the rows of this process to the counts `out`, by joint families if that is faster."""
+        """Add the rows of this process, or their weights, to the counts `out`, by joint families if that is faster."""
         codes, weights, n_threads = rows.codes, rows.weights, rows.n_threads
         if not codes.size or not out.size:
             return
@@ -301,7 +301,7 @@ class FamilyLayout:
     def _count_rows(
         self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], out: Counts, n_threads: int
     ) -> None:
-        """Add the rows of this process to the counts `out`, family by family."""
+        """Add the rows, or their weights, to the counts `out` of all families, each counted from the codes."""
         n_codes, n_families = self.columns.size * codes.shape[1], len(self.shapes)
         n_threads = min(threads_for(n_codes, n_threads, COUNT_GRAIN), n_families)
         at_once = max(CODES_BETWEEN_SIGNALS * n_families // max(n_codes, 1), n_threads)

@@ -74,7 +74,7 @@ cdef inline int n_fixed(const int64_t* digits, const Shape* shape) noexcept nogi
 # ------------------------------------------------------------------------------------------------------------- trees
 
 cdef inline double log_children(const double* log_q, int64_t cell, int j, const Shape* shape) noexcept nogil:
-    """Return the sum of `log_q`, the log evidence, over the parts of a cell, one for each value of attribute j."""
+    """Return the sum of the log evidence `log_q` over the parts of a cell after a split on attribute j."""
     cdef int64_t v
     cdef double total = 0
     for v in range(1, shape.sizes[j] + 1):
@@ -104,7 +104,7 @@ cdef inline double log_leaf(
 
 
 cdef inline double log_sum_or_max(const double* terms, int n, bint maximise) noexcept nogil:
-    """Return the log of the sum of n exponentials or, if `maximise`, the largest term."""
+    """Return log(sum(exp(terms))) of n terms or, if `maximise`, their maximum."""
     cdef double largest = -INFINITY, total = 0
     cdef int i
     for i in range(n):
