@@ -149,7 +149,7 @@ def bias_variance_decomposition(
     X_train, y_train, X_test, y_test, best = parts
     seeds = random.randint(MAX_SEED, size=n_rounds)
     predictions = np.stack(
-        Parallel(n_jobs=n_jobs)(delayed(_predict_by_sample)(estimator, X_train, y_train, X_test, seed) for seed in seeds)
+        Parallel(n_jobs=n_jobs)(delayed(_fit_and_predict)(estimator, X_train, y_train, X_test, seed) for seed in seeds)
     )
     if predictions.ndim != 2:
         shape = predictions.shape[1:]
@@ -318,7 +318,7 @@ def _checked_optimal(optimal: Any, y: NDArray[Any], loss: str) -> NDArray[Any]:
     return values
 
 
-def _predict_by_sample(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
+def _fit_and_predict(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
     """Return predictions for X_test of a clone of the estimator, fitted to a bootstrap sample of the rows.
 
     `seed` determines the sample and the `random_state` of the clone, if it has one.
