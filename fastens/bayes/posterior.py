@@ -206,7 +206,7 @@ def draw_index(probabilities: Array, n: int, random: np.random.Generator) -> NDA
 
 
 def floats_in(name: str, values: Any) -> Array:
-    """Convert numbers passed by the user to an array; raise ValueError if they are not numeric."""
+    """Convert numbers to a float64 array; a ValueError for other values names the user's argument `name`."""
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -109,7 +109,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def at_each_coverage(method: _Method) -> _Method:
-    """Decorate a prediction method whose third argument is `coverage`, so that this may be a list.
+    """Decorate a prediction method with the arguments self, X, `coverage`, so that the coverage may be a list.
 
     The results of the coverages are then stacked along a new last axis.
     """

@@ -68,7 +68,7 @@ def plot_importance(
 def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Array | None]:
     """Return the importances of this kind by column and, for "permutation", their standard deviations, otherwise None.
 
-    Raises ValueError if the kind is unknown, or needs X and y that are None.
+    Raises ValueError if the estimator lacks this kind, or X or y is None for "permutation".
     """
     one_of(*KINDS).check("kind", kind)
     needed = {"gain": "feature_importances_", "permutation": "permutation_importance"}.get(kind, "importances")

@@ -234,7 +234,7 @@ def _coefficient(numbers: Sequence[int], index: int) -> int:
 
 
 def _multiply_polynomials(left: list[int], right: list[int]) -> list[int]:
-    """Return the coefficients of the product of two polynomials, integers of any size."""
+    """Return the coefficients, by degree, of the product of two polynomials with integer coefficients."""
     out = [0] * (len(left) + len(right) - 1)
     for i, a in enumerate(left):
         for j, b in enumerate(right):
@@ -258,7 +258,7 @@ def minimal_clauses(clauses: Bools) -> Bools:
 
 
 def _contains_any(sets: Bools, others: Bools, *, strictly: bool) -> Bools:
-    """Return a mask of the sets that contain one of `others`; if `strictly`, a smaller one."""
+    """Return a mask of the `sets` that contain one of `others`, as a proper subset if `strictly`."""
     if len(others) == 0:
         return np.zeros(len(sets), dtype=bool)
     contains = np.ones((len(sets), len(others)), dtype=bool)

@@ -78,7 +78,7 @@ class Groups:
         return np.repeat(values, self.sizes, axis=-1)
 
     def normalise(self, mass: Array) -> Array:
-        """Return the mass divided by the sum of its group; groups without mass become uniform."""
+        """Return `mass`, (n_rows, n_cells), divided by the sum of its group; groups without mass become uniform."""
         sums = self.sums(mass)
         if (sums > 0).all():
             return mass / self.spread(sums)
@@ -87,7 +87,10 @@ class Groups:
         return np.divide(mass, total, out=np.broadcast_to(equal, mass.shape).copy(), where=total > 0)
 
     def estimate(self, counts: Array, mode: str) -> Array:
-        """Return cell probabilities by the posterior mean ("bayes"), the mode ("map") or frequencies ("ml")."""
+        """Return the probability of each cell in its group, (n_rows, n_cells).
+
+        The `mode` is "bayes" for posterior means, "map" for posterior modes, and "ml" for relative frequencies.
+        """
         if mode == "ml":
             return self.normalise(counts)
         return self.normalise(counts + self.pseudo if mode == "bayes" else np.maximum(counts + self.pseudo - 1, 0))

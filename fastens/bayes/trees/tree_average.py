@@ -226,7 +226,7 @@ class BinaryFeatureTree:
         return "\n".join(self._format_lines(0, ""))
 
     def _format_lines(self, node: int, indent: str) -> list[str]:
-        """Return the lines of text of the subtree at a node."""
+        """Return the lines of text of the subtree at a node, each preceded by `indent`."""
         if self.question[node] == LEAF:
             return [f"{indent}probabilities {np.round(self.proba[node], 3).tolist()}"]
         no, yes = self.children[node].tolist()
@@ -332,7 +332,7 @@ class TreeCube:
         return self._build_tree(choose, names), float(log_m[-1])
 
     def random_tree(self, names: list[str], random: np.random.Generator) -> BinaryFeatureTree:
-        """Draw a tree from the posterior; `names` describe the questions."""
+        """Draw a tree from the posterior; `names` are the texts of the features, which it displays."""
 
         def choose(cell: int) -> int:
             options, terms = self._node_options(cell, self._log_f, self._log_q)
@@ -516,7 +516,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return features.select(chosen), answers[:, chosen]
 
     def _set_counts(self, answers: NDArray[np.uint8], data: TrainingData, weight: Array) -> None:
-        """Set the class weights of each distinct combination of answers, which determine the cube."""
+        """Set the class weights of each distinct combination of answers in all processes, and drop the cached cube."""
         digits, n_classes = np.arange(answers.shape[1])[::-1], len(self.classes_)
         number = answers.astype(np.int64) @ (1 << digits)
         distinct = np.unique(np.concatenate(data.comm.allgather(np.unique(number))))
