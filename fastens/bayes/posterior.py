@@ -76,7 +76,11 @@ class PosteriorMixin:
         return self.classes_[best]
 
     def _proba_in(self, X: ArrayLike, mode: str, random_state: Any = None) -> Array:
-        """Return the class probabilities in the given mode."""
+        """Return the class probabilities of a prediction mode, such as "bayes", "map" or "gibbs".
+
+        `random_state` is used in the mode "gibbs"; if None, the estimator's is used. Raises ValueError for a mode that
+        the model does not support.
+        """
         if not isinstance(mode, str) or mode not in self._modes:  # creating the rule each time costs 10 % for one row
             one_of(*self._modes).check("mode", mode)
         if mode == "bayes":
@@ -121,19 +125,24 @@ class ParameterPosteriorMixin(PosteriorMixin):
         return float(-2 * scores.sum() + self.n_parameters_ * log(len(scores)))  # type: ignore[attr-defined]
 
     def _with_estimate(self, mode: str, rng: np.random.Generator | None = None) -> Any:
+        """Return a copy with the parameters estimated by `mode`, or drawn from their posterior if `rng` is passed."""
         raise NotImplementedError
 
     def _map_proba(self, X: ArrayLike) -> Array:
+        """Return the class probabilities under the MAP parameters, shape (n_samples, n_classes)."""
         return self.map_estimator_.predict_proba(X)
 
     def _ml_proba(self, X: ArrayLike) -> Array:
+        """Return the class probabilities under the maximum likelihood parameters, (n_samples, n_classes)."""
         return self.ml_estimator_.predict_proba(X)
 
     def _gibbs_proba(self, X: ArrayLike, rng: np.random.Generator) -> Array:
+        """Return the class probabilities under parameters drawn once for all rows, (n_samples, n_classes)."""
         # One draw serves all rows: marginally, each row has the distribution of an independent draw.
         return self.sample_posterior(1, rng)[0].predict_proba(X)
 
     def _vote_share(self, X: ArrayLike) -> Array:
+        """Return, for each row and class, the share of parameter draws under which it is the most probable class."""
         # Hypotheses give probabilities, so count the draws in which each class is the most probable one.
         votes = [draw.predict_proba(X).argmax(axis=1) for draw in self.sample_posterior(VOTES, 0)]
         return (np.array(votes)[:, :, None] == np.arange(len(self.classes_))).mean(axis=0)
@@ -168,7 +177,10 @@ class ParameterPosteriorMixin(PosteriorMixin):
 
 
 def generator(random_state: Any, otherwise: Any = None) -> np.random.Generator:
-    """Return a random generator for a `random_state`, or if it is None for another; NumPy's global one if both are."""
+    """Return a random generator for `random_state` or, if it is None, for `otherwise`.
+
+    If both are None, NumPy's global random state seeds it. Raises ValueError for an invalid random state.
+    """
     random_state = otherwise if random_state is None else random_state
     if random_state is None or isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(check_random_state(random_state).randint(0, 2**31, size=4))
@@ -181,20 +193,20 @@ def generator(random_state: Any, otherwise: Any = None) -> np.random.Generator:
 
 
 def normalised(log_weights: Array) -> tuple[Array, float]:
-    """Return the posterior and the log evidence, given log(prior * likelihood) along the last axis."""
+    """Return the posterior and the log evidence, given log(prior * likelihood) of each hypothesis."""
     log_evidence = float(logsumexp(log_weights))
     return exp(log_weights - log_evidence), log_evidence
 
 
 def draw_index(probabilities: Array, n: int, random: np.random.Generator) -> NDArray[np.intp]:
-    """Draw `n` indices with the given probabilities."""
+    """Draw `n` indices independently, each index with its probability."""
     cumulative = np.cumsum(probabilities)
     last = np.flatnonzero(probabilities)[-1]  # the cumulative sum may end below 1 due to rounding
     return np.minimum(np.searchsorted(cumulative, random.random(n) * cumulative[-1], side="right"), last)
 
 
 def floats_in(name: str, values: Any) -> Array:
-    """Convert numbers passed by the user to an array; raise ValueError if they are not numeric."""
+    """Convert numbers to a float64 array; a ValueError for other values names the user's argument `name`."""
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -296,7 +308,10 @@ def estimate_errors(
 
 
 def _share_of_labels(y: Any, shape: tuple[int, int], classes: NDArray[Any]) -> Array:
-    """Return the one-hot encoded labels."""
+    """Return the labels one-hot encoded as an array of `shape`, (n_rows, n_classes).
+
+    Raises ValueError for a wrong number of labels or a label that is not in `classes`.
+    """
     labels = column_or_1d(unmasked(y, "y"))
     if len(labels) != shape[0]:
         raise ValueError(f"X and y must have the same number of rows; got {shape[0]} and {len(labels)}.")

@@ -17,19 +17,19 @@ cdef struct Folds:
     Py_ssize_t n_folds
 
 
-cdef inline int64_t n_below(
-    const double* values, int64_t first, int64_t last, double center, double scale, double limit, bint or_at
+cdef inline int64_t limit_index(
+    const double* values, int64_t first, int64_t last, double center, double scale, double limit, bint is_strict
 ) noexcept nogil:
-    """Return the first of ascending `values`, from first to last, whose center + scale * value reaches the limit.
+    """Return the first index i from `first` to `last` - 1 with center + scale * values[i] >= limit, or else `last`.
 
-    With `or_at`, values that equal the limit count as below it.
+    If `is_strict`, the comparison is > instead of >=. The values are ascending.
     """
     cdef int64_t middle
     cdef double reached
     while first < last:
         middle = (first + last) // 2
         reached = center + scale * values[middle]
-        if reached < limit or (or_at and reached == limit):
+        if reached < limit or (is_strict and reached == limit):
             first = middle + 1
         else:
             last = middle
@@ -37,7 +37,7 @@ cdef inline int64_t n_below(
 
 
 cdef inline Py_ssize_t widest(const int64_t* low, const int64_t* high, Py_ssize_t n) noexcept nogil:
-    """Return the index of the longest of n ranges."""
+    """Return the k below n with the largest high[k] - low[k]; ties go to the first."""
     cdef Py_ssize_t k, found = 0
     for k in range(1, n):
         if high[k] - low[k] > high[found] - low[found]:
@@ -48,7 +48,11 @@ cdef inline Py_ssize_t widest(const int64_t* low, const int64_t* high, Py_ssize_
 cdef double upper_end(
     const Folds* folds, const double* centers, const double* scales, double needed, int64_t* work
 ) noexcept nogil:
-    """Return the smallest center + scale * score over all folds with a weight of at least `needed` at or below it."""
+    """Return the smallest center + scale * score, over the scores of all folds, with enough weight at or below it.
+
+    Enough is a weight of at least `needed`; if the total is smaller, the result is infinite. `centers` and `scales`
+    are the row's values by fold, and `work` is a buffer of 3 * n_folds integers.
+    """
     # Sums before `low` are too small, and sums from `high` on are not smaller than the best sum so far. The sums in
     # between are tried until none is left.
     cdef Py_ssize_t n = folds.n_folds, k, tried
@@ -69,7 +73,7 @@ cdef double upper_end(
         weight = 0
         for k in range(n):
             values = folds.values + folds.starts[k]
-            place[k] = n_below(values, low[k], high[k], centers[k], scales[k], end, True)
+            place[k] = limit_index(values, low[k], high[k], centers[k], scales[k], end, True)
             weight = weight + folds.upto[folds.starts[k] + k + place[k]]
         if weight < needed:
             for k in range(n):
@@ -79,7 +83,7 @@ cdef double upper_end(
             best = end
             for k in range(n):
                 values = folds.values + folds.starts[k]
-                high[k] = n_below(values, low[k], place[k], centers[k], scales[k], end, False)
+                high[k] = limit_index(values, low[k], place[k], centers[k], scales[k], end, False)
             high[tried] = min(high[tried], middle)
 
 
@@ -96,7 +100,7 @@ cdef struct Ends:
 
 
 cdef void ends_of_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Compute the upper ends of a block of rows."""
+    """Write the upper ends of the rows of a block to `out` of the job, an `Ends`; `thread` selects its buffer."""
     cdef const Ends* ends = <const Ends*> job
     cdef Py_ssize_t i, at
     for i in range(block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, ends.n_rows)):

@@ -39,7 +39,7 @@ class ConformalScores:
 
     @classmethod
     def of(cls, scores: Array, weight: Array | None = None) -> ConformalScores:
-        """Create from unsorted scores; a weight of 2 counts as two rows, and rows of weight 0 are ignored."""
+        """Create from unsorted scores and row weights (1 if None): 2 counts as two rows, and 0 ignores the row."""
         weight = np.ones(len(scores)) if weight is None else weight
         rows = np.flatnonzero(weight)
         rows = rows[np.argsort(scores[rows], kind="stable")]
@@ -56,11 +56,11 @@ class ConformalScores:
         return float(self.values[position]) if position < len(self.values) else math.inf
 
     def quantile(self, coverage: float) -> float:
-        """Return the upper bound of a new row's score that holds with probability `coverage`."""
+        """Return the bound that a new row's score does not exceed with probability `coverage`; it may be infinite."""
         return self.score_at_weight(float(needed_weight([self], coverage)))
 
     def weight_below(self, scores: Array) -> Array:
-        """Return the total weight of the rows below each of the given scores."""
+        """Return, for each of `scores`, the total weight of the calibration rows whose score is below it."""
         return self.upto[np.searchsorted(self.values, scores, side="left")]
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
@@ -77,9 +77,10 @@ class ConformalScores:
 
 
 def needed_weight(parts: Sequence[ConformalScores], coverage: float, new: Any = 1.0) -> Any:
-    """Return the weight of all parts that must be at or below the conformal quantile.
+    """Return the total weight of calibration scores that must be at or below the conformal quantile.
 
-    `new` is the weight of a new row, or of each new row: 1, or its likelihood ratio (Tibshirani et al. 2019, eq. 9).
+    `parts` are the scores of each fold. `new` is the weight of a new row, or of each new row: 1, or its likelihood
+    ratio (Tibshirani et al. 2019, eq. 9).
     """
     return coverage * (sum_in_order(part.total for part in parts) + new) * (1.0 - _SLACK)
 
@@ -108,20 +109,24 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def at_each_coverage(method: _Method) -> _Method:
-    """Decorate a prediction method whose third argument is `coverage`, so that this may be a list.
+    """Decorate a prediction method with the arguments self, X, `coverage`, so that the coverage may be a list.
 
     The results of the coverages are then stacked along a new last axis.
     """
 
     @wraps(method)
     def answer(self: Any, X: Any, coverage: Any = 0.9, *args: Any, **kwargs: Any) -> Any:
-        return _stacked(lambda each: method(self, X, each, *args, **kwargs), coverage)
+        return _call_at_coverages(lambda each: method(self, X, each, *args, **kwargs), coverage)
 
     return cast(_Method, answer)
 
 
-def _stacked(method: Callable[[float], Any], coverage: Any) -> Any:
-    """Return the result of a method for one coverage, or the results for several, stacked along a new last axis."""
+def _call_at_coverages(method: Callable[[float], Any], coverage: Any) -> Any:
+    """Return ``method(coverage)`` or, for a list of coverages, the results stacked along a new last axis.
+
+    If the method returns a list of arrays, one for each target, these are stacked separately. Raises ValueError if a
+    coverage is invalid or the list is empty.
+    """
     if not isinstance(coverage, list | tuple | np.ndarray) or np.ndim(coverage) != 1:
         COVERAGE.check("coverage", coverage)
         return method(coverage)
@@ -150,14 +155,18 @@ class HeldOut:
 
     @classmethod
     def errors(cls, predicted: Array, y: Array, scale: Array, weight: Array | None, **by: Any) -> HeldOut:
-        """Create from predictions of shape (n_rows, n_columns); scores are (prediction - target) / scale of the row."""
+        """Create from predictions of shape (n_rows, n_columns), whose values are (prediction - y) / scale of the row.
+
+        If `weight` is None, all weights are 1. `by` are the optional fields `group` and `label`.
+        """
         return cls((predicted - y[:, None]) / scale[:, None], np.ones(len(y)) if weight is None else weight, **by)
 
     def raw(self, columns: tuple[int, int] | None = None) -> Array:
-        """Return the score of each row: of its class, or its distance from an interval (Romano et al. 2019).
+        """Return the unsorted score of each row.
 
-        The distance of the target from the interval between two columns is negative inside the interval. If both ends
-        are the same column, it is the absolute error.
+        If `columns` is None, it is the score of the row's true class. Otherwise, it is the scaled distance of the
+        target from the interval between the predictions in these two columns, which is negative inside the interval
+        (Romano et al. 2019). If both are the same column, it is the absolute error.
         """
         if columns is None:
             return self.values[:, 0]
@@ -166,7 +175,10 @@ class HeldOut:
     def scores(
         self, columns: tuple[int, int] | None = None, group: int | None = None, label: int | None = None
     ) -> ConformalScores:
-        """Return the sorted scores of all rows, or of the rows of a group or class."""
+        """Return the sorted scores of all rows, or of the rows with this group index and this class index.
+
+        `columns` are as in `raw`. The result is cached.
+        """
         key = columns, group, label
         if key not in self._cached:
             rows = np.ones(len(self.weight), dtype=bool)
@@ -176,14 +188,14 @@ class HeldOut:
         return self._cached[key]
 
     def slid(self, new: HeldOut) -> HeldOut:
-        """Return the window moved by one batch: without the oldest rows, followed by the new ones."""
+        """Return a record of equal length, in which the rows of `new` follow and as many of the oldest are dropped."""
         n_rows = len(self.weight)
         pairs = zip(self._fields().values(), new._fields().values(), strict=True)
         joined: Any = dict(zip(self._fields(), (np.concatenate(pair)[-n_rows:] for pair in pairs), strict=True))
         return HeldOut(**joined)
 
     def _fields(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the record by name, without those that are None."""
+        """Return the arrays of the record that are not None, by field name."""
         return {name: value for name, value in vars(self).items() if name != "_cached" and value is not None}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -220,7 +232,10 @@ class RowConditions:
         return RowConditions(*(None if each is None else each[rows] for each in (self.group, self.ratio)))
 
     def parts(self) -> Iterator[tuple[int | None, Any, Any]]:
-        """Yield each group, its rows and the weights that count for them."""
+        """Yield, for each group, its index, its row indices and their likelihood ratios (1 if there are none).
+
+        Without groups, yield None, a slice of all rows and all ratios.
+        """
         ratio = 1.0 if self.ratio is None else self.ratio
         if self.group is None:
             yield None, slice(None), ratio
@@ -240,8 +255,12 @@ class Conditions:
 
     @classmethod
     def learn(cls, X: Any, n_rows: int, group: Any, likelihood_ratio: Any) -> tuple[Conditions, RowConditions]:
-        """Return the conditions of a calibration, and of its rows."""
-        codes, labels = (None, None) if group is None else _factorized(_column(X, group), n_rows)
+        """Return the conditions of a calibration on `n_rows` rows, and of each row.
+
+        `group` holds the labels of the rows or names a column of X; None means a single group. Raises ValueError if the
+        groups or the ratios are invalid, or all ratios are 0.
+        """
+        codes, labels = (None, None) if group is None else _index_groups(_group_labels(X, group), n_rows)
         column = group if isinstance(group, str) else None
         rows = RowConditions(codes, _checked_ratio(likelihood_ratio, n_rows))
         if rows.ratio is not None and not rows.ratio.any():
@@ -249,7 +268,11 @@ class Conditions:
         return cls(labels, column, rows.ratio is not None), rows
 
     def of_rows(self, X: Any, n_rows: int, group: Any, likelihood_ratio: Any) -> RowConditions:
-        """Return the conditions of new rows; raise ValueError if they are not given exactly as in the calibration."""
+        """Return the conditions of new rows; groups that the calibration lacks have index -1.
+
+        If `group` is None, the column that held the groups of the calibration is used. Raises ValueError unless groups
+        and likelihood ratios are passed exactly if the calibration had them.
+        """
         group = self.column if group is None else group
         for name, value, is_needed in (
             ("group", group, self.labels is not None),
@@ -261,7 +284,7 @@ class Conditions:
                 raise ValueError(f"{name} must be None for new rows, because the calibration did not use it.")
         if self.labels is None:
             return RowConditions(None, _checked_ratio(likelihood_ratio, n_rows))
-        codes, labels = _factorized(_column(X, group), n_rows)
+        codes, labels = _index_groups(_group_labels(X, group), n_rows)
         code_of = {label: code for code, label in enumerate(self.labels)}
         label_codes = np.array([code_of.get(label, -1) for label in labels], dtype=np.intp)
         return RowConditions(label_codes[codes], _checked_ratio(likelihood_ratio, n_rows))
@@ -273,9 +296,10 @@ class Conditions:
         coverage: float,
         answer: Callable[[int | None, Any, Any], Any],
     ) -> Any:
-        """Return the results of new rows, computed for each group from the group, its rows and their weights.
+        """Return the results of new rows, which ``answer(group index, row indices, ratios)`` computes for each group.
 
-        Groups with too few held-out rows have infinite intervals or full sets; a warning names the first of them.
+        Groups with too few rows in `parts`, the held-out rows of each fold, for this coverage have infinite intervals
+        or full sets; a warning names the first of them.
         """
         results: Any = None
         small = []
@@ -317,13 +341,16 @@ class Conditions:
         return cls(labels, column, has_ratios)
 
 
-def _column(X: Any, group: Any) -> Any:
+def _group_labels(X: Any, group: Any) -> Any:
     """Return the group labels: the named column of X if `group` is a string, otherwise `group` itself."""
     return unmasked(split_columns(X, group=group)[1] if isinstance(group, str) else group, "group")
 
 
-def _factorized(group: NDArray[Any], n_rows: int) -> tuple[NDArray[np.intp], list[Any]]:
-    """Return the index of each row's label in a list of labels, whose last one is None for missing values."""
+def _index_groups(group: NDArray[Any], n_rows: int) -> tuple[NDArray[np.intp], list[Any]]:
+    """Return the index of each row's label in a list of distinct labels, and the list.
+
+    Its last entry is None, for missing values. Raises ValueError unless `group` holds `n_rows` strings or numbers.
+    """
     if group.shape != (n_rows,):
         raise ValueError(f"group must have one group for each of the {n_rows} rows; got shape {group.shape}.")
     codes, values, _ = factorize(group)
@@ -335,7 +362,7 @@ def _factorized(group: NDArray[Any], n_rows: int) -> tuple[NDArray[np.intp], lis
 
 
 def _checked_ratio(likelihood_ratio: Any, n_rows: int) -> Array | None:
-    """Return the likelihood ratios as an array, or None; raise ValueError if they are invalid."""
+    """Return the ratios as an array, or None; raise ValueError unless they are `n_rows` finite numbers >= 0."""
     if likelihood_ratio is None:
         return None
     ratios = numbers_in(likelihood_ratio, "likelihood_ratio")
@@ -351,9 +378,9 @@ def _checked_ratio(likelihood_ratio: Any, n_rows: int) -> Array | None:
 
 
 def nearest_columns(levels: Sequence[float] | None, n_columns: int, coverage: float) -> tuple[int, int]:
-    """Return the two columns of predicted quantiles that are nearest to the ends of an interval.
+    """Return the columns of predicted quantiles whose levels are nearest to (1 - coverage) / 2 and (1 + coverage) / 2.
 
-    If the levels are unknown, they are the first and the last column.
+    Ties go to the outer column. If `levels` is None or does not match `n_columns`, return the first and last column.
     """
     if levels is None or len(levels) != n_columns:
         return 0, n_columns - 1
@@ -377,9 +404,10 @@ def intervals(
     n_threads: int,
     new: Any = 1.0,
 ) -> Array:
-    """Return intervals of new rows, (n_samples, 2), from the lower and upper ends that each fold predicts.
+    """Return calibrated intervals of new rows, (n_samples, 2), from the intervals that each fold's model predicts.
 
-    `new` is the weight of each new row in `needed_weight`.
+    `parts` are the calibration scores, `predicted` the lower and upper ends, (n_samples, 2), and `scales` the scales of
+    the new rows, each by fold. `new` is the weight of each new row in `needed_weight`.
     """
     low, high = (np.column_stack([part[:, end] for part in predicted]) for end in (0, 1))
     stacked, needed = np.column_stack(scales), needed_weight(parts, coverage, new)
@@ -400,13 +428,17 @@ class FoldQuantiles:
     levels: Sequence[float] | None  # quantile levels of the columns
 
     def columns(self, coverage: float) -> tuple[int, int]:
-        """Return the columns from which intervals of a coverage start."""
+        """Return the lower and the upper predicted column that intervals of this coverage start from."""
         return nearest_columns(self.levels, self.predicted[0].shape[1], coverage)
 
     def intervals(
         self, parts: Sequence[HeldOut], conditions: Conditions, rows: RowConditions, coverages: Any, n_threads: int
     ) -> Array:
-        """Return calibrated intervals; `coverages` holds the requested coverage and the one to calibrate for."""
+        """Return calibrated intervals of the new rows, (n_samples, 2), from the held-out rows `parts` of each fold.
+
+        `coverages` are the requested coverage, which selects the columns, and the coverage to calibrate for, which
+        differs from it if it is adapted to new rows.
+        """
         requested, adapted = coverages
         columns = self.columns(requested)
 
@@ -435,7 +467,7 @@ class SetScore:
     free_places: int = 2  # number of ranks without a penalty
 
     def of(self, probability: Array) -> Array:
-        """Return the scores of all classes, (n_samples, n_classes)."""
+        """Return the nonconformity scores of all classes, (n_samples, n_classes), from their probabilities."""
         if self.name == "lac":
             return 1.0 - probability
         order = np.argsort(-probability, axis=1, kind="stable")
@@ -448,7 +480,7 @@ class SetScore:
         return scores
 
     def of_labels(self, probability: Array, label: Array) -> Array:
-        """Return the score of the given class index of each row."""
+        """Return the nonconformity score of the class index `label` of each row, shape (n_samples,)."""
         return self.of(probability)[np.arange(len(label)), label.astype(np.intp)]
 
 
@@ -456,7 +488,11 @@ SET_SCORES = ("lac", "aps", "raps")
 
 
 def sets(parts: Sequence[ConformalScores], scores: Sequence[Array], coverage: float, new: Any = 1.0) -> Any:
-    """Return a mask of the classes in the prediction sets of new rows, from each fold's scores (Romano et al. 2020)."""
+    """Return a mask of the classes in the prediction sets of new rows, (n_samples, n_classes) (Romano et al. 2020).
+
+    `parts` are the calibration scores and `scores` the scores of all classes of the new rows, each by fold. `new` is
+    the weight of each new row in `needed_weight`.
+    """
     below = [part.weight_below(fold_scores) for part, fold_scores in zip(parts, scores, strict=True)]
     return sum(below) < np.reshape(needed_weight(parts, coverage, new), (-1, 1))
 
@@ -464,7 +500,11 @@ def sets(parts: Sequence[ConformalScores], scores: Sequence[Array], coverage: fl
 def calibrated_sets(
     parts: Sequence[HeldOut], scores: Sequence[Array], conditions: Conditions, rows: RowConditions, coverages: Any
 ) -> NDArray[np.bool_]:
-    """Return prediction sets; `coverages` is the requested coverage, and the adapted one to calibrate by."""
+    """Return a mask of the classes in the prediction sets of new rows, calibrated by group and, if held out, class.
+
+    `parts` are the held-out rows and `scores` the scores of all classes of the new rows, each by fold. `coverages` are
+    the requested coverage and the coverage to calibrate for.
+    """
     requested, adapted = coverages
 
     def answer(group: int | None, group_rows: Any, new: Any) -> Any:
@@ -484,11 +524,11 @@ def calibrated_sets(
 
 
 def adapted_coverage(adapted: float, coverage: float, step: float, below: Array, total: Array) -> float:
-    """Return the coverage to calibrate by after new rows, in their order (Gibbs & Candes 2021, eq. 2).
+    """Return the coverage to calibrate for after new rows, in their order (Gibbs & Candes 2021, eq. 2).
 
-    It rises by `step` * `coverage` for each row that its interval or set misses, and falls by `step` * (1 - `coverage`)
-    for each row that it contains. `below` is the weight of the calibration rows whose score is below the row's, and
-    `total` the weight of all of them and the row.
+    It starts at `adapted`, rises by `step` * `coverage` for each row that its interval or set misses, and falls by
+    `step` * (1 - `coverage`) for each row that it contains. `below` is the weight of the calibration rows whose score
+    is below the row's, and `total` the weight of all of them and the row.
     """
     for weight_below, of_all in zip(below.tolist(), total.tolist(), strict=True):
         is_missed = weight_below >= adapted * of_all * (1.0 - _SLACK)

@@ -140,7 +140,7 @@ def bias_variance_decomposition(
     random = check_random_state(random_state)
     X, y = _split_target("y", X, y)
     X_test, y_test = _split_target("y_test", X_test, y_test)
-    X, X_test = _with_rows("X", X), None if X_test is None else _with_rows("X_test", X_test)
+    X, X_test = _indexable_table("X", X), None if X_test is None else _indexable_table("X_test", X_test)
     y = _checked_target("y", y, X, kind)
     if X_test is None and y_test is None:
         parts = _split_rows(X, y, optimal, test_size, random.randint(MAX_SEED), kind)
@@ -149,7 +149,7 @@ def bias_variance_decomposition(
     X_train, y_train, X_test, y_test, best = parts
     seeds = random.randint(MAX_SEED, size=n_rounds)
     predictions = np.stack(
-        Parallel(n_jobs=n_jobs)(delayed(_one_round)(estimator, X_train, y_train, X_test, seed) for seed in seeds)
+        Parallel(n_jobs=n_jobs)(delayed(_fit_and_predict)(estimator, X_train, y_train, X_test, seed) for seed in seeds)
     )
     if predictions.ndim != 2:
         shape = predictions.shape[1:]
@@ -233,7 +233,10 @@ _Rows = tuple[Any, NDArray[Any], Any, NDArray[Any], NDArray[Any]]
 
 
 def _checked_loss(estimator: Any, loss: str | None) -> str:
-    """Return the loss, by default the one that suits the estimator; raise ValueError if it does not suit it."""
+    """Return the loss or, if None, "zero_one" for classifiers and "squared_error" for regressors.
+
+    Raises ValueError if the loss is unknown, or "zero_one" for a regressor.
+    """
     ESTIMATOR.check("estimator", estimator)
     (one_of(*LOSSES) | NONE).check("loss", loss)
     if loss == "zero_one" and is_regressor(estimator):
@@ -242,13 +245,16 @@ def _checked_loss(estimator: Any, loss: str | None) -> str:
 
 
 def _split_target(name: str, X: Any, y: Any) -> list[Any]:
-    """Return a table and its target, split off from the table if `y` names a column."""
+    """Return [table, target]; if `y` is a column name, the target is split off. `name` is the argument of y."""
     by_name: dict[str, Any] = {name: y}
     return split_columns(X, **by_name) if isinstance(y, str) else [nw.to_native(X, pass_through=True), y]
 
 
-def _with_rows(name: str, X: Any) -> Any:
-    """Return a table that supports indexing rows, converted from sparse matrices of any format or buffers."""
+def _indexable_table(name: str, X: Any) -> Any:
+    """Return X as a table that supports indexing rows: sparse matrices as CSR, buffers as arrays.
+
+    Raises ValueError, which names the argument `name`, if X has no rows and columns.
+    """
     check_places(X)
     has_rows = (hasattr(X, "__getitem__") or issparse(X)) and not isinstance(X, memoryview)
     table = X if has_rows else np.asarray(X)
@@ -259,7 +265,10 @@ def _with_rows(name: str, X: Any) -> Any:
 
 
 def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
-    """Return the validated target of X: numbers for the squared error, labels for the 0-1 loss."""
+    """Return the argument `name` as the target of X: finite numbers if `kind` is "squared_error", otherwise labels.
+
+    Raises ValueError for invalid values or a wrong number of rows.
+    """
     target = as_numbers(name, y) if kind == "squared_error" else as_labels(name, y)
     if kind == "zero_one" and type_of_target(target).startswith("continuous"):
         raise ValueError(f"{name} must hold labels with loss='zero_one'; got fractions such as {target[0]!r}.")
@@ -272,7 +281,10 @@ def _checked_target(name: str, y: Any, X: Any, kind: str) -> NDArray[Any]:
 
 
 def _passed_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal: Any, loss: str) -> _Rows:
-    """Return training and test rows for a passed test set."""
+    """Return `_Rows` whose test rows are `X_test` and `y_test`; `optimal` belongs to them.
+
+    Raises ValueError if one of the two is None or they do not match.
+    """
     if X_test is None or y_test is None:
         raise ValueError("X_test and y_test must be passed together.")
     y_test = _checked_target("y_test", y_test, X_test, loss)
@@ -281,7 +293,10 @@ def _passed_test_rows(X: Any, y: NDArray[Any], X_test: Any, y_test: Any, optimal
 
 
 def _split_rows(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, seed: int, loss: str) -> _Rows:
-    """Return training and test rows after a random split of X and y."""
+    """Return `_Rows` after a random split of X, y and `optimal`; `seed` determines the split.
+
+    Raises ValueError for fewer than 2 rows or an invalid `test_size`.
+    """
     from sklearn.model_selection import train_test_split
 
     best = _checked_optimal(optimal, y, loss)
@@ -293,7 +308,7 @@ def _split_rows(X: Any, y: NDArray[Any], optimal: Any, test_size: float | int, s
 
 
 def _checked_optimal(optimal: Any, y: NDArray[Any], loss: str) -> NDArray[Any]:
-    """Return the optimal predictions of the rows; the targets if None."""
+    """Return the optimal predictions, or y if None; raise ValueError unless they match y in shape and kind."""
     if optimal is None:
         return y
     values = as_numbers("optimal", optimal) if loss == "squared_error" else as_labels("optimal", optimal)
@@ -303,8 +318,11 @@ def _checked_optimal(optimal: Any, y: NDArray[Any], loss: str) -> NDArray[Any]:
     return values
 
 
-def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
-    """Return the predictions of a model trained on one bootstrap sample."""
+def _fit_and_predict(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) -> NDArray[Any]:
+    """Return predictions for X_test of a clone of the estimator, fitted to a bootstrap sample of the rows.
+
+    `seed` determines the sample and the `random_state` of the clone, if it has one.
+    """
     random = np.random.RandomState(seed)
     sample = random.randint(len(y), size=len(y))
     model = clone(estimator)
@@ -314,7 +332,7 @@ def _one_round(estimator: Any, X: Any, y: NDArray[Any], X_test: Any, seed: int) 
 
 
 def _squared_parts(predictions: Array, y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:
-    """Return the decomposition of the squared error, from predictions of shape (n_models, n_rows)."""
+    """Return the decomposition of the squared error of predictions, (n_models, n_rows), for targets y."""
     mean = predictions.mean(axis=0)
     bias, variance = (mean - optimal) ** 2, predictions.var(axis=0)
     noise = (y - optimal) ** 2
@@ -324,7 +342,7 @@ def _squared_parts(predictions: Array, y: NDArray[Any], optimal: NDArray[Any]) -
 
 
 def _zero_one_parts(predictions: NDArray[Any], y: NDArray[Any], optimal: NDArray[Any]) -> BiasVariance:
-    """Return the decomposition of the zero-one loss, from predictions of shape (n_models, n_rows)."""
+    """Return the decomposition of the zero-one loss of predictions, (n_models, n_rows), for labels y."""
     main = _most_frequent(predictions)
     bias = (main != optimal).astype(np.float64)
     variance = (predictions != main).mean(axis=0)

@@ -45,7 +45,10 @@ class PlotColumn:
 
     @classmethod
     def of(cls, name: str, data: Array, shown: NDArray[Any]) -> PlotColumn:
-        """Build a column from numbers and displayed values; displayed values that are not floats are categories."""
+        """Build a column from numbers, NaN if missing, and the values to display, `shown`.
+
+        If displayed values are not all floats, equal numbers are a category, whose name is the displayed value.
+        """
         present = np.flatnonzero(~np.isnan(data))
         if all(isinstance(value, float) for value in shown[present]):
             return cls(name, data, None)
@@ -55,11 +58,11 @@ class PlotColumn:
         return cls(name, codes, [texts[code] for code in sorted(texts)])
 
     def every(self, step: int) -> PlotColumn:
-        """Return the column for every `step`-th row."""
+        """Return the column restricted to every `step`-th row."""
         return replace(self, values=self.values[::step])
 
     def text(self, row: int) -> str:
-        """Return the value of a row as text."""
+        """Return the value of the row at this index as text."""
         value = self.values[row]
         if np.isnan(value):
             return MISSING
@@ -67,9 +70,12 @@ class PlotColumn:
 
 
 def draw_scatter(ax: Any, column: PlotColumn, parts: Array, by: PlotColumn | None) -> None:
-    """Plot contributions `parts` against the values of a column; missing values are placed at the end."""
+    """Draw a dot per row at the value of `column` and the contribution in `parts`, coloured by the column `by`.
+
+    If `by` is None, all dots have one colour. Missing values are placed at the end of the x axis.
+    """
     ax.axhline(0, color="0.75", linewidth=0.8, zorder=0)
-    positions = _places(ax, column, 1.0 if by is None else 0.75)
+    positions = _dot_positions(ax, column, 1.0 if by is None else 0.75)
     options = {"s": 12, "linewidths": 0, "alpha": 0.8}
     if by is None:
         ax.scatter(positions, parts, color="C0", **options)
@@ -107,8 +113,8 @@ def _draw_categories(ax: Any, positions: Array, parts: Array, by: PlotColumn, op
     )  # fmt: skip
 
 
-def _places(ax: Any, column: PlotColumn, room: float) -> Array:
-    """Set the ticks and return the positions of dots along the axis; `room` is as in `name_ticks`."""
+def _dot_positions(ax: Any, column: PlotColumn, room: float) -> Array:
+    """Set the ticks of the x axis for a column, and return the x position of each row; `room` is as in `name_ticks`."""
     is_finite = np.isfinite(column.values)
     missing = np.isnan(column.values)
     # Multiples of an irrational number fill a strip evenly (Weyl).
@@ -164,7 +170,10 @@ class Explained:
         return cls(values.reshape(*data.shape, -1), base, _columns(explanation, data), outputs, what)
 
     def output(self, wanted: Any, row: int | None) -> int:
-        """Return the index of an output given by label or index; by default, the largest output of a row."""
+        """Return the index of the output `wanted`, a label or an index; raise ValueError for others.
+
+        If it is None, return the output with the largest prediction for the row, or 0 if `row` is None.
+        """
         if wanted is None:
             return 0 if row is None else int((self.values[row].sum(axis=0) + self.base[row]).argmax())
         if str(wanted) in self.outputs:  # matches labels that `predict` returned, such as np.float64(2.0)
@@ -173,12 +182,12 @@ class Explained:
             raise ValueError(f"output must be one of {self.outputs}, or its index; got {wanted!r}.")
         return int(wanted)
 
-    def named(self, output: int) -> str:
+    def quantity(self, output: int) -> str:
         """Return the name of the quantity that the values of an output sum to."""
         return f"prediction of {self.outputs[output]}" if self.what is None else self.what
 
     def column(self, wanted: Any) -> int:
-        """Return the index of a column given by name or index."""
+        """Return the index of the column `wanted`, a name or an index; raise ValueError for others."""
         names = [column.name for column in self.columns]
         if isinstance(wanted, str) and wanted in names:
             return names.index(wanted)
@@ -188,7 +197,7 @@ class Explained:
 
 
 def _columns(explanation: Any, data: Array) -> list[PlotColumn]:
-    """Return the columns of an explanation for plotting, with the values to display."""
+    """Return the columns of an explanation for plotting; `data` are their numbers, (n_rows, n_columns)."""
     shown = getattr(explanation, "display_data", None)
     names = explanation.feature_names
     names = [f"x{k}" for k in range(data.shape[1])] if names is None else [*map(str, names)]
@@ -284,7 +293,7 @@ def _top(size: Array, n_top: int) -> NDArray[np.intp]:
 
 
 def _scatter(explained: Explained, feature: Any, output: int, ax: Any) -> Any:
-    """Draw the contributions of a column against its values, coloured by a second column if a pair is passed."""
+    """Draw the contributions of column `feature` against its values, coloured by the second column of a pair."""
     features = feature if isinstance(feature, tuple | list) else (feature,)
     if len(features) not in (1, 2):
         raise ValueError(f"feature must be a column or a pair of columns; got {feature!r}.")
@@ -293,12 +302,12 @@ def _scatter(explained: Explained, feature: Any, output: int, ax: Any) -> Any:
     columns = [explained.columns[index].every(every) for index in chosen]
     ax = axes(ax, figsize=(6, 4))
     draw_scatter(ax, columns[0], explained.values[::every, chosen[0], output], columns[1] if len(columns) > 1 else None)
-    ax.set_ylabel(plain(f"contribution to the {explained.named(output)}"))
+    ax.set_ylabel(plain(f"contribution to the {explained.quantity(output)}"))
     return ax
 
 
 def _sizes(explained: Explained, outputs: slice, n_top: int, ax: Any) -> Any:
-    """Plot bars of mean absolute contributions, stacked over the outputs."""
+    """Plot bars of the `n_top` largest mean absolute contributions, stacked over a slice of the outputs."""
     size = np.abs(explained.values[..., outputs]).mean(axis=0)
     top = _top(size.sum(axis=1), n_top)
     ax = axes(ax, figsize=(6.5, 1.2 + 0.3 * len(top)))
@@ -308,7 +317,7 @@ def _sizes(explained: Explained, outputs: slice, n_top: int, ax: Any) -> Any:
         drawn.append(ax.barh(range(len(top)), sizes[top], left=start, color=colour, height=0.7))
         start += sizes[top]
     _name_rows(ax, [explained.columns[column].name for column in top])
-    of_what = f" to the {explained.named(outputs.start or 0)}" if size.shape[1] == 1 else ""
+    of_what = f" to the {explained.quantity(outputs.start or 0)}" if size.shape[1] == 1 else ""
     ax.set_xlabel(plain(f"mean absolute contribution{of_what}"))
     if size.shape[1] > 1:
         names = [plain(shortened(name, 20)) for name in explained.outputs[outputs]]
@@ -318,7 +327,7 @@ def _sizes(explained: Explained, outputs: slice, n_top: int, ax: Any) -> Any:
 
 
 def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
-    """Plot a swarm of dots for each column."""
+    """Plot a swarm of dots, one per row, for each of the `n_top` columns that contribute most to an output."""
     values = explained.values[..., output]
     every = -(-len(values) // N_DOTS)
     top = _top(np.abs(values).mean(axis=0), n_top)
@@ -336,7 +345,7 @@ def _dots(explained: Explained, output: int, n_top: int, ax: Any) -> Any:
             linewidths=0,
         )  # fmt: skip
     _name_rows(ax, [explained.columns[column].name for column in top])
-    ax.set_xlabel(plain(f"contribution to the {explained.named(output)}"))
+    ax.set_xlabel(plain(f"contribution to the {explained.quantity(output)}"))
     bar = ax.figure.colorbar(drawn, ax=ax, ticks=[0, 1], fraction=0.04, aspect=30)
     bar.ax.set_yticklabels(["low", "high"])
     bar.set_label("value of a numerical column", labelpad=-8)
@@ -357,13 +366,16 @@ def swarm_heights(values: Array) -> Array:
 
 
 def rank_shares(values: Array) -> Array:
-    """Return the ranks of values without missing ones, scaled to the interval from 0 to 1."""
+    """Return the ranks of values, none of which is missing, scaled to the interval from 0 to 1; ties share a rank."""
     _, rank = np.unique(values, return_inverse=True)
     return rank / max(1, int(rank.max(initial=0)))
 
 
 def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any) -> Any:
-    """Plot bars that lead from the expected prediction to the prediction of the row."""
+    """Plot bars of contributions that lead from the expected prediction of an output to the prediction of a row.
+
+    If there are more than `n_top` columns, the smallest contributions are added up in the last bar.
+    """
     parts, expected = explained.values[row, :, output], explained.base[row, output]
     top = _top(np.abs(parts), n_top if len(parts) <= n_top else n_top - 1)
     columns = [explained.columns[index] for index in top]
@@ -399,12 +411,12 @@ def _waterfall(explained: Explained, row: int, output: int, n_top: int, ax: Any)
         room = min(room, ax.figure.get_figwidth() * share - 0.2 - measured(ax, texts, 10, 0.0)[:, 0].max())
     padding = (high - low) * needed / max(room - 2 * needed, needed) or 1.0
     ax.set_xlim(low - padding, high + padding)
-    ax.set_xlabel(plain(explained.named(output)))
+    ax.set_xlabel(plain(explained.quantity(output)))
     return ax
 
 
 def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
-    """Label the rows of a bar chart from top to bottom."""
+    """Label the bars at 0, 1, ... with names of at most `limit` characters, from top to bottom."""
     ax.set_yticks(range(len(names)), [plain(shortened(name, limit)) for name in names])
     ax.invert_yaxis()
     ax.locator_params(axis="x", nbins=6)
@@ -415,7 +427,10 @@ def _name_rows(ax: Any, names: list[str], limit: int = 28) -> None:
 
 
 def output_index(estimator: Any, explanation: Any, label: Any) -> int | None:
-    """Return the index of the output that a model's label names; None for the default."""
+    """Return the index of the output in an explanation that a class or target label names; None for None.
+
+    Raises ValueError if the label is unknown, or the first of two classes.
+    """
     if label is None:
         return None
     shape = np.shape(explanation.values)
@@ -451,7 +466,7 @@ _OF_LINKS["cross_entropy"] = "log odds of the prediction"
 
 
 def explained_quantity(estimator: Any, output: int) -> str:
-    """Return the name of the quantity that the contributions to a raw prediction sum to."""
+    """Return the name of the quantity that the contributions to an output sum to, such as "log odds of setosa"."""
     if is_outlier_detector(estimator):
         return "path length"
     if not is_classifier(estimator):

@@ -133,7 +133,7 @@ def plot_decision_boundary(
         codes = None if targets is None else _codes_of(targets.tolist(), predicted.classes)
         _draw_points(ax, plane, n_points, None if codes is None else colours[codes])
         _draw_legend(ax, predicted.classes, colours)
-    _label(ax, plane)
+    _label_axes(ax, plane)
     return ax
 
 
@@ -141,7 +141,7 @@ def plot_decision_boundary(
 
 
 def _predictions(estimator: Any, plane: Plane, x: Array, y: Array) -> Predictions:
-    """Return predictions computed in blocks, so that wide tables use little memory."""
+    """Return predictions on the grid of positions x and y along both axes, computed in blocks to limit memory."""
     drawn = plane.axes[1].is_drawn(y)[:, None] & plane.axes[0].is_drawn(x)
     at_y, at_x = np.nonzero(drawn)
     size = max(1, BLOCK_CELLS // len(plane.names))
@@ -156,7 +156,10 @@ def _predictions(estimator: Any, plane: Plane, x: Array, y: Array) -> Prediction
 
 
 def _classes_of(estimator: Any) -> list[Any] | None:
-    """Return the classes of a classifier (empty before `fit`), or None for a regressor."""
+    """Return the classes of a classifier (empty before `fit`), or None for a regressor or outlier detector.
+
+    Raises ValueError if the model predicts several targets.
+    """
     classes = getattr(estimator, "classes_", None)
     if classes is None and not is_classifier(estimator):
         return None
@@ -167,7 +170,11 @@ def _classes_of(estimator: Any) -> list[Any] | None:
 
 
 def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Array, Array]:
-    """Return numbers, or class indices and their probabilities, NaN if the model has no probabilities."""
+    """Return two arrays for the rows: class indices and the probabilities of these classes, NaN if unsupported.
+
+    If `classes` is None, they are the predicted numbers (scores of outlier detectors) and zeros. Raises ValueError for
+    several targets.
+    """
     method = estimator.decision_function if is_outlier_detector(estimator) else estimator.predict
     values = np.asarray(method(rows))
     if values.ndim == 2 and values.shape[1] == 1:
@@ -185,7 +192,7 @@ def _predicted(estimator: Any, rows: Any, classes: list[Any] | None) -> tuple[Ar
 
 
 def _codes_of(labels: list[Any], classes: list[Any], name: str = "y") -> NDArray[np.intp]:
-    """Return the index of each label among the classes; raise ValueError for other labels."""
+    """Return the index of each label among the classes; a ValueError for other labels names the argument `name`."""
     index = {label: code for code, label in enumerate(classes)}
     unknown = [label for label in labels if label not in index]
     if unknown:
@@ -194,7 +201,7 @@ def _codes_of(labels: list[Any], classes: list[Any], name: str = "y") -> NDArray
 
 
 def _checked_targets(y: Any, n_rows: int, classes: list[Any] | None) -> NDArray[Any]:
-    """Return y as numbers or labels; raise ValueError if its length or a label is invalid."""
+    """Return y as finite numbers or labels; raise ValueError unless it has `n_rows` values, all in `classes` if any."""
     targets = as_numbers("y", y) if classes is None else as_labels("y", y)
     if len(targets) != n_rows:
         raise ValueError(f"X and y must have the same number of rows; got {n_rows} and {len(targets)}.")
@@ -208,14 +215,17 @@ def _checked_targets(y: Any, n_rows: int, classes: list[Any] | None) -> NDArray[
 
 
 def class_colours(n: int) -> Array:
-    """Return a colour for each of n classes, (n, 4)."""
+    """Return an RGBA colour for each of n classes, shape (n, 4)."""
     from matplotlib import colormaps
 
     return np.array(colormaps["tab10"](np.arange(n)) if n <= 10 else colormaps["gist_rainbow"](np.linspace(0, 1, n)))
 
 
 def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array, positions: list[Array]) -> None:
-    """Draw the regions of the predicted classes, whose strength is the predicted probability."""
+    """Draw the regions of the predicted classes, with stronger colours for higher probabilities and lines between them.
+
+    `positions` are the x and y coordinates of the grid of predictions.
+    """
     is_drawn = ~np.isnan(predicted.values)
     codes = np.where(is_drawn, predicted.values, 0).astype(np.intp)
     strength = np.full(codes.shape, (FAINT + STRONG) / 2)
@@ -231,7 +241,10 @@ def _draw_regions(ax: Any, plane: Plane, predicted: Predictions, colours: Array,
 
 
 def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -> dict[str, Any]:
-    """Draw a coloured surface and its colour bar, and return the colour scale, which the points share."""
+    """Draw predicted numbers as a coloured surface with a colour bar.
+
+    Return the options of its colour scale, which includes the targets, for drawing the points.
+    """
     drawn = [predicted.values[np.isfinite(predicted.values)], [] if targets is None else targets]
     together = np.concatenate(drawn)
     scale = {"cmap": "viridis", "vmin": together.min(initial=np.inf), "vmax": together.max(initial=-np.inf)}
@@ -241,18 +254,18 @@ def _draw_surface(ax: Any, plane: Plane, predicted: Predictions, targets: Any) -
 
 
 def _show(ax: Any, plane: Plane, image: Any, **options: Any) -> Any:
-    """Draw an image over the whole plane."""
+    """Draw an image over the whole plane, and return it; `options` are passed to ``imshow``."""
     ends = [end for axis in plane.axes for end in axis.ends]
     return ax.imshow(image, extent=ends, origin="lower", aspect="auto", interpolation="nearest", **options)
 
 
 def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: Any) -> None:
-    """Draw at most `n_points` rows of the table, coloured by their targets."""
+    """Draw at most `n_points` rows, coloured by `targets` unless None; `scale` are options from `_draw_surface`."""
     if n_points == 0:
         return
     every = -(-len(plane) // n_points)
     x, y = (axis.positions_of(plane.values(axis.column)[::every]) for axis in plane.axes)
-    x, y = (values + _spread(axis, values, step) for axis, values, step in zip(plane.axes, (x, y), (0, 1), strict=True))
+    x, y = (values + _jitter(axis, values, step) for axis, values, step in zip(plane.axes, (x, y), (0, 1), strict=True))
     colours = "0.3" if targets is None else targets[::every]
     shown = np.isfinite(x) & np.isfinite(y)
     chosen = colours if isinstance(colours, str) else colours[shown]
@@ -260,8 +273,11 @@ def _draw_points(ax: Any, plane: Plane, n_points: int, targets: Any, **scale: An
     ax.scatter(x[shown], y[shown], c=chosen, s=16, edgecolors="white", linewidths=0.5, zorder=3, **options)
 
 
-def _spread(axis: Axis, positions: Array, step: int) -> Array:
-    """Return deterministic offsets that spread the points of a category or of missing values over its strip."""
+def _jitter(axis: Axis, positions: Array, step: int) -> Array:
+    """Return offsets that spread points within the strips of categories and missing values, and are 0 elsewhere.
+
+    `step` is 0 for the x axis and 1 for the y axis, whose offsets differ.
+    """
     is_strip = np.full(len(positions), axis.categories is not None)
     width = 0.7
     if axis.categories is None:
@@ -285,8 +301,8 @@ def _draw_legend(ax: Any, classes: list[Any], colours: Array) -> None:
     ax.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0, ncols=columns)
 
 
-def _label(ax: Any, plane: Plane) -> None:
-    """Label both axes, and name the fixed values of the other columns in the title."""
+def _label_axes(ax: Any, plane: Plane) -> None:
+    """Label the axes, with ticks for categories and missing values, and list held values in the title."""
     for axis, letter in zip(plane.axes, "xy", strict=True):
         side = getattr(ax, f"{letter}axis")
         side.set_label_text(plain(shortened(axis.name, 60)))
@@ -304,7 +320,7 @@ def _label(ax: Any, plane: Plane) -> None:
 
 
 def _lines(texts: list[str], width: int = 70) -> list[str]:
-    """Join texts with commas to lines of at most about `width` characters."""
+    """Join texts with commas and wrap them; return lines of about `width` characters."""
     lines = [""]
     for text in texts:
         if lines[-1] and len(lines[-1]) + len(text) > width:
@@ -314,5 +330,5 @@ def _lines(texts: list[str], width: int = 70) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text; floats are shortened."""
+    """Return a value as text; floats have four significant digits."""
     return number_text(value) if isinstance(value, float) else str(value)

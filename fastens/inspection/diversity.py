@@ -31,7 +31,10 @@ MEMBERS = Rule(
 
 
 def _agreement(first: ArrayLike, second: ArrayLike) -> Array:
-    """Return the fractions of rows that both, only the first, only the second, or neither voter gets right: 2 x 2."""
+    """Return the fractions of rows in a 2 x 2 table: by first voter right, wrong, and second voter right, wrong.
+
+    Both arguments are True for rows that the voter predicts correctly.
+    """
     a, b = as_truths("first", first), as_truths("second", second)
     check_same_rows(first=a, second=b)
     counts = np.bincount(2 * ~a + ~b, minlength=4)
@@ -199,13 +202,16 @@ def diversity(predictions: Mapping[str, ArrayLike], y: ArrayLike, measure: str =
            [0.5, 0. ]])
     """
     one_of(*MEASURES).check("measure", measure)
-    labels, truth = _labels_of(predictions, y)
+    labels, truth = _checked_labels(predictions, y)
     seen = list(labels.values()) if measure == "kappa" else [predicted == truth for predicted in labels.values()]
     return np.array([[MEASURES[measure](first, second) for second in seen] for first in seen])
 
 
-def _labels_of(predictions: Mapping[str, ArrayLike], y: ArrayLike) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
-    """Return the checked labels of each member and the true labels, with equal numbers of rows."""
+def _checked_labels(predictions: Mapping[str, ArrayLike], y: ArrayLike) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """Return the labels of each member, by name, and the true labels.
+
+    Raises ValueError unless they are labels of one kind with equal numbers of rows.
+    """
     MEMBERS.check("predictions", predictions)
     truth = as_labels("y", y)
     if truth.dtype.kind == "f" and (fractions := truth[truth % 1 != 0]).size:
@@ -255,7 +261,7 @@ def plot_kappa_error(predictions: Mapping[str, ArrayLike], y: ArrayLike, *, ax: 
     -------
     matplotlib Axes
     """
-    labels, truth = _labels_of(predictions, y)
+    labels, truth = _checked_labels(predictions, y)
     if len(labels) < 2:
         raise ValueError(f"predictions must have at least two members, to be compared in pairs; got {list(labels)}.")
     ax = axes(ax, figsize=(6, 4))
@@ -339,7 +345,7 @@ def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 
     if not ((errors >= 0) & (errors <= 1)).all():
         raise ValueError(f"error must be from 0 to 1; got {error!r}.")
     if errors.ndim == 0 and correlation > 0 and 0 < errors < 1:
-        return _correlated(n_voters, float(errors), correlation)
+        return _mistake_probabilities(n_voters, float(errors), correlation)
     if correlation > 0 and errors.ndim == 1:
         raise ValueError("correlation must be 0 if error lists a different value for each voter.")
     chances = np.ones(1)
@@ -348,11 +354,12 @@ def mistakes_distribution(n_voters: int, error: ArrayLike, correlation: float = 
     return chances
 
 
-def _correlated(n_voters: int, error: float, correlation: float) -> Array:
-    """Return beta-binomial probabilities, in which the correlation of any two mistakes is 1 / (1 + a + b).
+def _mistake_probabilities(n_voters: int, error: float, correlation: float) -> Array:
+    """Return the probabilities that 0, 1, ..., n voters err, if each errs with probability `error`.
 
-    They are computed as products over the voters of a + i, b + i and a + b + i, each divided by a + b, because
-    differences of log gammas lose precision if a and b are large.
+    `correlation` is the correlation of any two mistakes, 1 / (1 + a + b) of the beta-binomial distribution with the
+    parameters a and b. The probabilities are products over the voters of a + i, b + i and a + b + i, each divided by a
+    + b, because differences of log gammas lose precision if a and b are large.
     """
     if correlation == 1:
         return np.concatenate([[1 - error], np.zeros(n_voters - 1), [error]])
@@ -581,7 +588,7 @@ def plot_errors(
 
 
 def _bound(estimator: Any) -> NDArray[np.float64] | None:
-    """Return the bound on the training error, or None."""
+    """Return the bound on the training error after each round, or None if the estimator has none."""
     try:
         return np.asarray(estimator.training_error_bound()[: estimator.n_estimators_])
     except (AttributeError, ValueError):

@@ -30,7 +30,7 @@ FLAT = 1e-13  # relative difference below which predictions are treated as const
 
 
 def column_names(estimator: Any) -> list[str]:
-    """Return the column names of a fitted estimator as strings, or ``x0``, ``x1``, ..."""
+    """Return the column names of a fitted estimator as strings, or ``x0``, ``x1``, ... if it has no names."""
     if (encoder := getattr(estimator, "_encoder", None)) is not None:
         return encoder.texts
     names = getattr(estimator, "feature_names_in_", None)
@@ -66,7 +66,10 @@ def plot_importance(
 
 
 def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Array | None]:
-    """Return the importances of the features and, for permutation importance, their standard deviations."""
+    """Return the importances of this kind by column and, for "permutation", their standard deviations, otherwise None.
+
+    Raises ValueError if the estimator lacks this kind, or X or y is None for "permutation".
+    """
     one_of(*KINDS).check("kind", kind)
     needed = {"gain": "feature_importances_", "permutation": "permutation_importance"}.get(kind, "importances")
     if not hasattr(estimator, needed):
@@ -84,7 +87,7 @@ def _importances(estimator: Any, kind: str, X: Any, y: Any) -> tuple[Array, Arra
 
 
 def training_curves(estimator: Any) -> dict[str, NDArray[Any]]:
-    """Return the curves that a model recorded, by name: of each set of rows, the first metric."""
+    """Return the first metric on each set of rows, and the out-of-bag error, by name, if the model recorded them."""
     sets = getattr(estimator, "evals_result_", {})
     curves = {f"{name} rows": next(iter(metrics.values())) for name, metrics in sets.items() if metrics}
     curves["out of bag"] = getattr(estimator, "oob_error_curve_", ())
@@ -127,7 +130,7 @@ def plot_dependence(
     features = [features] if is_one else list(features)
     fitted = estimator
     estimator, table, features, dates = _plain(estimator, _as_scikit_learn_reads(X), features)
-    columns = _drawn(features)
+    columns = _flat_columns(features)
     _check_columns(columns, table)
     n_outputs = 1 if is_classifier(estimator) else int(np.prod(np.shape(estimator.predict(table[:1]))[1:]))
     _check_label(estimator, label, n_outputs)
@@ -139,9 +142,9 @@ def plot_dependence(
     if mixed := [pair for pair in pairs if (pair[0] in categorical) != (pair[1] in categorical)]:
         raise ValueError(f"features must not have a pair of a numerical and a categorical column; got {mixed[0]!r}.")
     numeric = [column for column in columns if column not in categorical]
-    rows = _with_points(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
+    rows = _with_float_columns(table[kept] if isinstance(table, np.ndarray) else table.iloc[kept], numeric)
     n_pictures = len(features)
-    display = _display().from_estimator(
+    display = _display_class().from_estimator(
         estimator if is_classifier(estimator) else _OutputAdapter(estimator, label or 0),
         rows,
         features,
@@ -167,8 +170,11 @@ def plot_dependence(
     return np.array(pictures, dtype=object)
 
 
-def _display() -> Any:
-    """Return scikit-learn's display with explicit limits; by default, it omits pairs that change no prediction."""
+def _display_class() -> Any:
+    """Return a subclass of scikit-learn's partial dependence display that sets the limits of the mean predictions.
+
+    By default, scikit-learn's display omits pairs that change no prediction.
+    """
     from sklearn.inspection import PartialDependenceDisplay
 
     class Display(PartialDependenceDisplay):
@@ -179,7 +185,10 @@ def _display() -> Any:
 
 
 def _limits(results: list[Any], target: int) -> dict[int, tuple[float, float]]:
-    """Return padded minimum and maximum means, for single columns and for pairs."""
+    """Return the padded minimum and maximum of the mean predictions of output `target`.
+
+    The key 1 holds the limits of single columns and the key 2 those for pairs.
+    """
     limits: dict[int, tuple[float, float]] = {}
     for result in results:
         means, n_columns = result.average[target], len(result.grid_values)
@@ -193,7 +202,10 @@ def _limits(results: list[Any], target: int) -> dict[int, tuple[float, float]]:
 
 
 def _rows_to_average(table: Any, columns: list[Any], n_rows: int) -> NDArray[np.intp]:
-    """Return the indices of the rows to average over."""
+    """Return the indices of at most `n_rows` evenly spaced rows without missing values in these columns.
+
+    Raises ValueError if every row has one.
+    """
     missing = np.zeros(len(table), dtype=bool)
     for column in columns:
         missing |= _is_missing(table, column)
@@ -204,7 +216,10 @@ def _rows_to_average(table: Any, columns: list[Any], n_rows: int) -> NDArray[np.
 
 
 def _tidy(ax: Any, are_categorical: list[bool]) -> None:
-    """Fit column and category names into the available space, and mark predictions of single values."""
+    """Fit column and category names into the available space, and mark predictions of single values.
+
+    `are_categorical` has a flag for each column on the axes, x before y.
+    """
     ax.set(xlabel=plain(shortened(ax.get_xlabel(), 36)), ylabel=plain(shortened(ax.get_ylabel(), 36)))
     for letter, is_categorical in zip("xy", are_categorical, strict=False):
         if is_categorical:
@@ -239,7 +254,10 @@ class _OutputAdapter(RegressorMixin, BaseEstimator):
 
 
 def _check_label(estimator: Any, label: Any, n_outputs: int) -> None:
-    """Raise ValueError unless `label` is a valid class or output, or None if none is needed."""
+    """Raise ValueError unless `label` selects an output: an index below `n_outputs` if there are several, or a class.
+
+    With two classes it may be the second or None, and without classes it must be None.
+    """
     if n_outputs > 1:
         if not (isinstance(label, int | np.integer) and 0 <= label < n_outputs):
             raise ValueError(
@@ -279,14 +297,14 @@ class _DisplayFrameAdapter(BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """Predict for a frame of the display, converted back to the columns of `fit`."""
-        return self.estimator.predict(self._as_given(X))
+        return self.estimator.predict(self._with_original_columns(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Return class probabilities for a frame of the display, converted back to the columns of `fit`."""
-        return self.estimator.predict_proba(self._as_given(X))
+        return self.estimator.predict_proba(self._with_original_columns(X))
 
-    def _as_given(self, X: Any) -> Any:
-        """Return the frame with the column labels and the dates of the original table."""
+    def _with_original_columns(self, X: Any) -> Any:
+        """Return a frame of the display with the column labels and the dates of the table that the user passed."""
         frame = X.copy(deep=False)
         for column in self.dates:
             frame.isetitem(column, instants_of(frame.iloc[:, column].to_numpy()))
@@ -294,7 +312,10 @@ class _DisplayFrameAdapter(BaseEstimator):
 
 
 def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, list[Any], list[int]]:
-    """Return estimator, table and features in the form that scikit-learn's displays need, and the date columns."""
+    """Return estimator, table and features that scikit-learn's displays accept, and the indices of date columns.
+
+    Dates become days since 1970, and column labels strings; the estimator converts them back.
+    """
     encoder = getattr(estimator, "_encoder", None)
     if encoder is None or not hasattr(table, "iloc"):
         return estimator, table, features, []
@@ -322,7 +343,10 @@ def _plain(estimator: Any, table: Any, features: list[Any]) -> tuple[Any, Any, l
 
 
 def _as_scikit_learn_reads(X: Any) -> Any:
-    """Return an array or a pandas frame, in which partial dependence can replace a column."""
+    """Return X as an array or a pandas frame, the types that scikit-learn's partial dependence accepts.
+
+    Raises ValueError if X is not a table.
+    """
     if hasattr(X, "iloc"):
         return X
     if is_frame(X):
@@ -333,8 +357,8 @@ def _as_scikit_learn_reads(X: Any) -> Any:
     return array
 
 
-def _with_points(rows: Any, columns: list[Any]) -> Any:
-    """Return the rows with integer columns converted to float, so that the grid can have values in between."""
+def _with_float_columns(rows: Any, columns: list[Any]) -> Any:
+    """Return the rows with integer columns converted to float, so that grid points can lie between integers."""
     if isinstance(rows, np.ndarray):
         return rows.astype(np.float64) if rows.dtype.kind in "iu" else rows
     positions = [rows.columns.get_loc(column) if isinstance(column, str) else column for column in columns]
@@ -345,7 +369,7 @@ def _with_points(rows: Any, columns: list[Any]) -> Any:
 
 
 def _check_columns(columns: list[Any], table: Any) -> None:
-    """Raise ValueError unless the columns are names or indices of columns of the table."""
+    """Raise ValueError unless all `columns` are names or indices of columns of a two-dimensional table."""
     names = list(getattr(table, "columns", ()))
     if table.ndim != 2:
         raise ValueError(f"X must be a table with rows and columns; got shape {table.shape}.")
@@ -356,8 +380,11 @@ def _check_columns(columns: list[Any], table: Any) -> None:
             raise ValueError(f"features must hold column indices from 0 to {table.shape[1] - 1}; got {column!r}.")
 
 
-def _drawn(features: list[Any]) -> list[Any]:
-    """Return all columns of a list of columns and pairs."""
+def _flat_columns(features: list[Any]) -> list[Any]:
+    """Return the columns in `features`, a list of columns and pairs of columns, as one flat list.
+
+    Raises ValueError if it is empty or a pair is not two different columns.
+    """
     pairs = [part for part in features if isinstance(part, tuple | list)]
     wrong = [pair for pair in pairs if len(pair) != 2 or pair[0] == pair[1]]
     if wrong or not features:
@@ -366,7 +393,7 @@ def _drawn(features: list[Any]) -> list[Any]:
 
 
 def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
-    """Return a mask of missing or infinite values, which cannot be placed on an axis."""
+    """Return a mask of the rows in which a column is missing or infinite, which have no position on an axis."""
     if isinstance(table, np.ndarray):
         values = table[:, column]
         if values.dtype.kind == "O":
@@ -378,7 +405,7 @@ def _is_missing(table: Any, column: Any) -> NDArray[np.bool_]:
 
 
 def _categorical(estimator: Any, table: Any, columns: list[Any]) -> list[Any]:
-    """Return the columns that are categorical."""
+    """Return the categorical ones among `columns`, names or indices of columns of a fitted estimator."""
     encoder = getattr(estimator, "_encoder", None)
     if encoder is None:
         return []

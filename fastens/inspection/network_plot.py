@@ -22,10 +22,11 @@ Bends = dict[tuple[int, int], list[int]]
 
 
 def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Layers, Neighbours, Bends]:
-    """Return layers of variables and of bends of long edges, the nodes above each node, and the bends of each edge.
+    """Return layers of nodes, the nodes above each node, and the bends of each edge, (parent, child).
 
-    The order reduces edge crossings. `levels` are the layers of the variables, each below its parents, with no empty
-    layer; by default, variables are placed as high as possible.
+    Nodes are variables, and bends, at which edges over several layers cross a layer. The order in the layers reduces
+    edge crossings. `levels` are the layers of the variables, each below its parents, with no empty layer; by default,
+    variables are placed as high as possible.
     """
     depth = _depths(parents) if levels is None else levels
     layers: Layers = [[] for _ in range(max(depth) + 1)]
@@ -47,22 +48,22 @@ def layered(parents: Parents, levels: Sequence[int] | None = None) -> tuple[Laye
 
 
 def _depths(parents: Parents) -> list[int]:
-    """Return the layer of each variable: below all its parents, and close to its children if it has no parents."""
+    """Return the layer of each variable: below all parents; variables without parents are just above their children."""
     depth = [0] * len(parents)
     for _ in parents:
         deeper = [max((depth[parent] + 1 for parent in child_parents), default=0) for child_parents in parents]
         if deeper == depth:
             break
         depth = deeper
-    children = _turned({node: list(node_parents) for node, node_parents in enumerate(parents)})
+    children = _nodes_below({node: list(node_parents) for node, node_parents in enumerate(parents)})
     for node in sorted(range(len(parents)), key=lambda node: -depth[node]):
         if children[node] and not parents[node]:
             depth[node] = min(depth[child] for child in children[node]) - 1
     return depth
 
 
-def _turned(above: Neighbours) -> Neighbours:
-    """Return the neighbours below each node, from the neighbours above each node."""
+def _nodes_below(above: Neighbours) -> Neighbours:
+    """Return the list of nodes below each node, from the list of nodes above each node."""
     below: Neighbours = {node: [] for node in above}
     for node, neighbours in above.items():
         for parent in neighbours:
@@ -71,8 +72,11 @@ def _turned(above: Neighbours) -> Neighbours:
 
 
 def _uncrossed(layers: Layers, above: Neighbours) -> Layers:
-    """Return the order with the fewest crossings found, by placing nodes at the mean position of their neighbours."""
-    below = _turned(above)
+    """Return the layers with their nodes reordered to reduce edge crossings.
+
+    Each sweep places nodes at the mean position of their neighbours; the order with the fewest crossings is returned.
+    """
+    below = _nodes_below(above)
     best, fewest = layers, _crossings(layers, above)
     for sweep in range(SWEEPS):
         neighbours = below if sweep % 2 else above
@@ -93,7 +97,7 @@ def _uncrossed(layers: Layers, above: Neighbours) -> Layers:
 
 
 def _crossings(layers: Layers, above: Neighbours) -> int:
-    """Return the number of pairs of edges that cross."""
+    """Return the number of pairs of edges that cross between adjacent layers."""
     total = 0
     for upper, lower in itertools.pairwise(layers):
         rank = {node: index for index, node in enumerate(upper)}
@@ -103,13 +107,13 @@ def _crossings(layers: Layers, above: Neighbours) -> int:
 
 
 def horizontal_positions(layers: Layers, above: Neighbours, widths: list[float]) -> NDArray[np.float64]:
-    """Return positions of variables and bends, near the mean of their neighbours and without overlap.
+    """Return x coordinates of variables and bends, near the mean of their neighbours and without overlap.
 
     `layers` and `above` are from `layered`; `widths` are the widths of the variables, including spacing.
     """
     from scipy.optimize import isotonic_regression
 
-    below = _turned(above)
+    below = _nodes_below(above)
     width = np.array(widths + [THIN] * (len(above) - len(widths)))
     x = np.zeros(len(above))
     offsets = []
@@ -187,7 +191,7 @@ class _NetworkLayout:
         self._set_layers(layers)
 
     def _set_layers(self, layers: Layers) -> None:
-        """Set the vertical positions of all nodes, layer by layer from the top."""
+        """Set the top and the bottom of all nodes, layer by layer; a layer is as tall as its tallest box."""
         n_variables = len(self._heights)
         tall = [max(self._heights[node] for node in layer if node < n_variables) for layer in layers]
         tops = -np.concatenate([[0.0], np.cumsum(np.array(tall) + BETWEEN)])
@@ -197,7 +201,10 @@ class _NetworkLayout:
             self.top[layer], self._bottom[layer] = tops[level], tops[level] - tall[level]
 
     def ways(self, child: int, parents: Sequence[int], are_spread: bool) -> list[list[Point]]:
-        """Return, for each parent, the end points of the vertical segments of its edge."""
+        """Return, for each parent of a child, the points of its edge, which `_draw_edge` connects from top to bottom.
+
+        If `are_spread`, the edges end at different points of the child's upper side, otherwise in its middle.
+        """
         if not parents:
             return []
         bends: Bends = self._bends
@@ -217,7 +224,10 @@ class _NetworkLayout:
 
 
 def _draw_edge(ax: Any, way: list[Point], label: str, is_arrow: bool) -> None:
-    """Draw an edge: a curve with vertical ends at each layer and an arrow head, or straight segments."""
+    """Draw the edge through the points `way`, which `_NetworkLayout.ways` returns; `label` is not displayed.
+
+    If `is_arrow`, it is a curve with an arrow head, otherwise straight segments.
+    """
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
@@ -279,7 +289,7 @@ def plot_boundaries(
 
 
 def _titled(ax: Any, title: str, is_new: bool) -> Any:
-    """Add a title to the axes, enlarge a new figure for it, and return the axes."""
+    """Add a title to the axes, enlarge their figure for it if `is_new`, and return the axes."""
     (size,) = measured(ax, [title], LATTICE_FONT, 0.0)
     if is_new:
         width, height = ax.figure.get_size_inches()
@@ -289,18 +299,18 @@ def _titled(ax: Any, title: str, is_new: bool) -> Any:
 
 
 def _role(is_specific: bool, is_general: bool) -> str:
-    """Return "S", "G" or both for a hypothesis in the specific or general boundary."""
+    """Return "S", "G" or "S = G" for a hypothesis in these boundaries, or "" for others."""
     return " = ".join(letter for letter, holds in (("S", is_specific), ("G", is_general)) if holds)
 
 
 def _named(member: Any, role: str) -> str:
-    """Return the text of a hypothesis, wrapped, after its role."""
+    """Return a hypothesis as wrapped text, preceded by its role unless this is empty."""
     text = shortened(repr(member), LONGEST)
     return "\n".join(textwrap.wrap(f"{role}: {text}" if role else text, LINE))
 
 
 def _uppers(members: Sequence[Any]) -> list[list[int]]:
-    """Return, for each hypothesis, the least general hypotheses above it."""
+    """Return, for each hypothesis, the indices of the least general hypotheses that are more general than it."""
     uppers = []
     for member in members:
         above = [k for k, other in enumerate(members) if other > member]
@@ -309,7 +319,10 @@ def _uppers(members: Sequence[Any]) -> list[list[int]]:
 
 
 def _levels(members: Sequence[Any]) -> list[int]:
-    """Return layers by the number of constraints, with the hypothesis that covers nothing below all others."""
+    """Return the layer of each hypothesis, 0 for the fewest constraints.
+
+    The hypothesis that covers nothing has the last layer.
+    """
     lowest = max(map(len, members)) + 1
     sizes = [lowest if member.values is None else len(member) for member in members]
     order = {size: level for level, size in enumerate(sorted(set(sizes)))}

@@ -29,9 +29,10 @@ CHARACTER, LINE, SMALLEST = 0.6, 1.1, 6.0
 
 
 def axes(ax: Any = None, **size: Any) -> Axes:
-    """Return the given axes, or the axes of a new figure; `size` is passed to `matplotlib.pyplot.subplots`.
+    """Return `ax`, or if it is None the axes of a new figure; `size` is passed to `matplotlib.pyplot.subplots`.
 
-    Raises ImportError, which names the extra, if matplotlib is not installed, and ValueError if `ax` is not Axes.
+    Raises ImportError, which names the extra, if matplotlib is not installed, and ValueError if `ax` is not
+    two-dimensional Axes.
     """
     try:
         from matplotlib import pyplot
@@ -83,7 +84,10 @@ def name_ticks(ax: Any, letter: str, names: Sequence[str], *, limit: int = 16, r
 
 
 def number_ticks(side: Any, low: float, high: float, missing: float, text: str) -> None:
-    """Set ticks at numbers from low to high, and one for missing values, without overlapping labels."""
+    """Set ticks of the matplotlib axis `side` at round numbers from low to high, without overlapping labels.
+
+    A further tick at the position `missing` has the label `text`.
+    """
     from matplotlib.ticker import MaxNLocator
 
     is_x = side.axis_name == "x"
@@ -140,7 +144,7 @@ def as_numbers(name: str, values: Any, ndim: int = 1) -> NDArray[np.float64]:
 
 
 def as_labels(name: str, values: Any) -> NDArray[Any]:
-    """Return nonempty labels without missing values; parameters as in `as_numbers`."""
+    """Return nonempty labels; raise ValueError that names the argument `name`, for example if a value is missing."""
     labels = _as_array(name, values)
     _check_shape(name, labels, 1)
     missing = [row for row, value in enumerate(labels.tolist()) if is_missing(value)]
@@ -152,7 +156,7 @@ def as_labels(name: str, values: Any) -> NDArray[Any]:
 
 
 def as_truths(name: str, values: Any) -> NDArray[np.bool_]:
-    """Return nonempty truth values from booleans or from 0 and 1; parameters as in `as_numbers`."""
+    """Return nonempty booleans from booleans or from 0 and 1; raise ValueError that names the argument `name`."""
     truths = _as_array(name, values)
     _check_shape(name, truths, 1)
     wrong = [value for value in truths.tolist() if isinstance(value, str | bytes) or value not in (0, 1)]
@@ -162,7 +166,7 @@ def as_truths(name: str, values: Any) -> NDArray[np.bool_]:
 
 
 def _as_array(name: str, values: Any) -> NDArray[Any]:
-    """Return values as an array; raise ValueError if rows differ in length."""
+    """Return values as an array; raise ValueError that names the argument `name` if rows differ in length."""
     if isinstance(values, list | tuple):
         try:
             return np.asarray(values)
@@ -172,7 +176,7 @@ def _as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def _check_shape(name: str, array: NDArray[Any], ndim: int) -> None:
-    """Raise ValueError unless the array has `ndim` axes and is not empty."""
+    """Raise ValueError, which names the argument `name`, unless the array has `ndim` axes and is not empty."""
     if array.ndim != ndim or array.size == 0:
         raise ValueError(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'} and a value; got {array.shape}.")
 
@@ -188,7 +192,7 @@ def check_same_rows(**arrays: NDArray[Any]) -> None:
 
 
 def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDArray[Any]) -> None:
-    """Raise ValueError if one argument holds strings and the other numbers."""
+    """Raise ValueError, which names both arguments, if one array holds strings and the other numbers."""
     kinds = [{isinstance(value, str | bytes) for value in np.unique(labels).tolist()} for labels in (values, other)]
     if len(kinds[0]) == len(kinds[1]) == 1 and kinds[0] != kinds[1]:
         raise ValueError(
@@ -198,7 +202,7 @@ def check_same_kind(name: str, values: NDArray[Any], other_name: str, other: NDA
 
 
 def check_position(name: str, value: Any, length: int) -> int:
-    """Return a valid index into `length` items; `name` is the name of the argument."""
+    """Return `value` if it is an index into `length` items; raise ValueError that names the argument `name`."""
     whole(0, length - 1).check(name, value)
     return int(value)
 
@@ -238,9 +242,9 @@ def measured(ax: Any, texts: list[str], fontsize: float, pad: float, **style: An
 
 
 def set_inches(ax: Any, width: float, height: float, is_new: bool) -> None:
-    """Scale the axes to one unit per inch, or less if needed: right to `width`, and down from 0 to `height`.
+    """Scale the axes to one unit per inch, or less if needed: right to `width`, and down from 0 to -`height`.
 
-    A new figure is resized to its contents, and the frame of the axes is removed.
+    The frame of the axes is removed. If `is_new`, the figure is resized to its contents.
     """
     if is_new:
         ax.figure.set_size_inches(
@@ -316,13 +320,13 @@ class Axis:
         return self.low, self.missing + half
 
     def is_drawn(self, positions: Array) -> NDArray[np.bool_]:
-        """Return True for positions outside the gap between numbers and missing values."""
+        """Return a mask of the positions that are outside the gap between numbers and missing values."""
         if self.missing is None or self.categories is not None:
             return np.ones(len(positions), dtype=bool)
         return (positions <= self.high) | (positions >= 2 * self.missing - self.ends[1])
 
     def positions_of(self, values: list[Any]) -> Array:
-        """Return the positions of values; NaN for values that the axis omits."""
+        """Return the positions of column values along the axis; NaN for values that it does not show."""
         if self.categories is None:
             positions = [np.nan if is_missing(value) else float(value) for value in values]
         else:
@@ -374,7 +378,10 @@ class Plane:
         return int(self._table.shape[0])
 
     def _pair(self, features: Any, n_columns: int) -> tuple[int, int]:
-        """Return the indices of the two columns to draw."""
+        """Return the indices of the two columns in `features`, or 0 and 1 if it is None and there are two columns.
+
+        Raises ValueError unless they are two different columns.
+        """
         if features is None:
             if n_columns != 2:
                 raise ValueError(f"features must name two of the {n_columns} columns of X to draw; got None.")
@@ -388,7 +395,7 @@ class Plane:
         return first, second
 
     def _position(self, argument: str, column: Any) -> int:
-        """Return the index of a column from its name or index; `argument` is named in errors."""
+        """Return the index of a column, a name or index; a ValueError for other values names `argument`."""
         if not isinstance(column, str) and (have_numbers(self._columns.names) or self._columns.is_name(column)):
             return self._columns.position(argument, column)
         if not isinstance(column, str):
@@ -408,11 +415,14 @@ class Plane:
         return [None if is_missing(value) else value for value in cells]
 
     def _holds_numbers(self, column: int, present: list[Any]) -> bool:
-        """Return True if all values of the column that are present are numbers."""
+        """Return True if a column is not categorical and its values, `present` without missing ones, are numbers."""
         return not self._flags[column] and all(kind in (int, float) for kind in set(map(type, present)))
 
     def _axis(self, column: int) -> Axis:
-        """Return the axis of a column: its range or its most frequent categories, and room for missing values."""
+        """Return the axis of a column: its range or its most frequent categories, and a position for missing values.
+
+        Raises ValueError if the column has no values that can be drawn.
+        """
         values = self.values(column)
         present = [value for value in values if not is_missing(value)]
         missing_row = next((row for row, value in enumerate(values) if is_missing(value)), -1)
@@ -441,7 +451,10 @@ class Plane:
         return Axis(self.names[column], column, low, high, None, np.empty(0, np.intp), missing, missing_row)
 
     def _category_axis(self, column: int, values: list[Any], present: list[Any], missing_row: int) -> Axis:
-        """Return the axis of a categorical column, which shows its most frequent values."""
+        """Return the axis of a categorical column, which shows its most frequent values.
+
+        `present` are the values that are not missing, and `missing_row` is the index of a row without a value, or -1.
+        """
         counts = Counter(present)
         kept = sorted(counts, key=lambda value: (-counts[value], _order(value)))[:MAX_CATEGORIES]
         categories = sorted(kept, key=_order)
@@ -453,7 +466,10 @@ class Plane:
         return Axis(name, column, -0.5, len(categories) - 0.5, categories, examples, missing, missing_row)
 
     def _source(self, column: int, fixed: Mapping[int, Any]) -> tuple[Any, int | float]:
-        """Return the value at which a column is held, and its source: a row index (int) or a number (float)."""
+        """Return the value at which a column is held, and its source: a row that holds it (int) or a number (float).
+
+        The value is `fixed[column]`, or else the median or the most frequent value.
+        """
         values = self.values(column)
         present = [value for value in values if not is_missing(value)]
         if column in fixed:
@@ -468,7 +484,10 @@ class Plane:
         return typical, values.index(typical)
 
     def _fixed_source(self, column: int, values: list[Any], present: list[Any], value: Any) -> tuple[Any, int | float]:
-        """Return a fixed value of a column, and the row that holds it or the number to fill in."""
+        """Return the value at which the user holds a column, and its source, as in `_source`.
+
+        `present` are the values that are not missing. Raises ValueError if the column cannot have the value.
+        """
         if value in present:
             return value, values.index(value)
         if is_missing(value):
@@ -491,14 +510,17 @@ class Plane:
     # Rows --------------------------------------------------
 
     def rows(self, x: Array, y: Array) -> Any:
-        """Return the rows at these positions, as a table of the type of X."""
+        """Return rows at positions x and y along the two axes, as a table of the type of X; other columns are held."""
         sources: dict[int, Any] = {column: np.full(len(x), source) for column, (_, source) in self._held.items()}
         for axis, positions in zip(self.axes, (x, y), strict=True):
             sources[axis.column] = _sources_along(axis, positions)
         return self._array_of(sources, len(x)) if self._is_array else self._frame_of(sources)
 
     def _array_of(self, sources: dict[int, Any], n: int) -> NDArray[Any]:
-        """Return n rows of an array; each source holds row indices or, as floats, values of a column."""
+        """Return n rows of an array; `sources` maps each column to its values in these rows.
+
+        An integer source holds indices of rows of the table that have the values, and a float source the values.
+        """
         dtype = self._table.dtype
         if dtype.kind in "iub" and any(source.dtype.kind == "f" for source in sources.values()):
             dtype = np.dtype(np.float64)
@@ -508,7 +530,7 @@ class Plane:
         return out
 
     def _frame_of(self, sources: dict[int, Any]) -> Any:
-        """Return rows of a frame; each source holds row indices or, as floats, values of a column."""
+        """Return rows of a frame; `sources` is as in `_array_of`."""
         columns = {}
         for number, name in enumerate(self._table.columns):
             source = sources[number]
@@ -522,7 +544,7 @@ class Plane:
 
 
 def _sources_along(axis: Axis, positions: Array) -> NDArray[Any]:
-    """Return the values along an axis: numbers, or indices of rows that contain them."""
+    """Return the sources of an axis column at these positions: numbers, or indices of rows with its categories."""
     if axis.categories is None:
         is_number = np.ones(len(positions), dtype=bool) if axis.missing is None else positions <= axis.high
         return np.where(is_number, positions, np.nan)
@@ -531,12 +553,12 @@ def _sources_along(axis: Axis, positions: Array) -> NDArray[Any]:
 
 
 def _order(value: Any) -> tuple[str, Any]:
-    """Return a sort key for values of mixed types."""
+    """Return a sort key for a number or string, in which all numbers precede all strings."""
     return ("number", float(value)) if isinstance(value, bool | int | float) else ("string", str(value))
 
 
 def as_table(X: Any) -> Any:
-    """Return a nonempty two-dimensional array, or a narwhals frame; raise ValueError for anything else."""
+    """Return X as a two-dimensional array or a narwhals frame; raise ValueError if it is empty or not a table."""
     if is_frame(X):
         table = nw.from_native(with_rows_to_take(X), eager_only=True)
     else:

@@ -29,16 +29,16 @@ class Names:
     classes: Sequence[Any] | None = None  # classes whose proportions are the values of a node
 
     def column(self, feature: int) -> str:
-        """Return the name of a feature."""
+        """Return the name of the feature at this index, or `x0`, `x1`, ... without names."""
         return f"x{feature}" if self.columns is None else str(self.columns[feature])
 
     def category(self, feature: int, position: int) -> Any:
-        """Return the name of a category."""
+        """Return the category of a feature at this position in its list, or the position itself without a list."""
         categories = None if self.categories is None else self.categories[feature]
         return position if categories is None else categories[position]
 
     def is_missing(self, feature: int, position: int) -> bool:
-        """Return True if a category index stands for missing values, which follow all categories."""
+        """Return True if a category position stands for missing values, which is one after the last category."""
         categories = None if self.categories is None else self.categories[feature]
         return categories is not None and position == len(categories)
 
@@ -54,7 +54,7 @@ class NodeSplit:
     missing_left: bool
 
     def side(self, is_left: bool, decimals: int = 2) -> str:
-        """Return the condition of a side as text."""
+        """Return the condition for going left (or right), such as "age <= 3.50 or missing"."""
         missing = " or missing" if self.missing_left == is_left else ""
         if self.left is not None and self.right is not None:
             return f"{self.column} in {_listed(self.left if is_left else self.right)}{missing}"
@@ -70,7 +70,7 @@ def _listed(categories: Sequence[Any]) -> str:
 
 
 def split_at(trees: TreeEnsemble, node: int, names: Names) -> NodeSplit:
-    """Return the split of an inner node; node indices count over all trees."""
+    """Return the split of the inner node at this index, which counts over all trees."""
     feature = int(trees.feature[node])
     first = int(trees.category_set[node])
     if first < 0:
@@ -152,7 +152,7 @@ def to_text(
 
 
 def _depth_below(trees: TreeEnsemble, node: int, root: int) -> int:
-    """Return the depth of the subtree below a node, whose tree begins at `root`."""
+    """Return the depth of the subtree below `node`; both indices count over all trees, and `root` starts the tree."""
     nodes, depth = np.array([node]), 0
     while len(nodes := nodes[trees.left_child[nodes] > 0]):
         left = root + trees.left_child[nodes]
@@ -213,12 +213,15 @@ def to_dataframe(trees: TreeEnsemble, names: Names = Names()) -> pd.DataFrame:
             "weight": trees.weight,
         }
         | (values if len(values) > 1 else {"value": trees.value[:, 0]})
-        | ({} if trees.has_constant_leaves else _lines(trees, column))
+        | ({} if trees.has_constant_leaves else _linear_model_columns(trees, column))
     )
 
 
-def _lines(trees: Any, column: NDArray[np.object_]) -> dict[str, Any]:
-    """Return the linear models of nodes as columns of a data frame."""
+def _linear_model_columns(trees: Any, column: NDArray[np.object_]) -> dict[str, Any]:
+    """Return the data frame columns "intercept" and "slopes" of the linear models in all nodes.
+
+    `column` holds the names of the features, which are the keys of the slopes.
+    """
     linear = trees.linear
     slopes: list[dict[str, float]] = [{} for _ in range(linear.n_nodes)]
     for node, feature, slope in zip(linear.nodes, column[linear.features], linear.slopes.tolist(), strict=True):
@@ -264,7 +267,10 @@ def plot_tree(
 
 
 def _draw_branch(ax: Any, layout: _TreeLayout, node: int, child: int, label: str) -> None:
-    """Draw an edge that is slanted only between levels, because boxes occupy the levels."""
+    """Draw the edge from a node to a child, with a label.
+
+    It is slanted only between levels, because boxes occupy the levels.
+    """
     (x, top), (end, low) = layout.middle(node), layout.middle(child)
     bottom = -layout.tops[layout.depth[child]]
     ax.plot([x, x, end, end], [top, bottom + BETWEEN, bottom, low], color="0.55", linewidth=0.9, zorder=1)
@@ -291,7 +297,7 @@ class _TreeLayout:
             heights[self.depth[node]] = max(heights[self.depth[node]], sizes[node][1])
         self.tops = np.concatenate([[0.0], np.cumsum(heights + BETWEEN)])
         self.height = float(self.tops[-1] - BETWEEN)
-        shift = self._shifts(order, children)
+        shift = self._child_offsets(order, children)
         self._x = {order[0]: 0.0}
         for node in order:
             for child in children[node]:
@@ -300,8 +306,8 @@ class _TreeLayout:
         self._x = {node: x - left for node, x in self._x.items()}
         self.width = float(max(self._x[node] + sizes[node][0] / 2 for node in order))
 
-    def _shifts(self, order: list[int], children: dict[int, list[int]]) -> dict[int, float]:
-        """Return the horizontal offset of each child from its parent."""
+    def _child_offsets(self, order: list[int], children: dict[int, list[int]]) -> dict[int, float]:
+        """Return the x offset of each child from its parent; `order` lists every node after its parent."""
         shift: dict[int, float] = {}
         sides: dict[int, NDArray[np.float64]] = {}  # left and right ends of each level below a node, relative to it
         for node in reversed(order):
@@ -319,12 +325,12 @@ class _TreeLayout:
         return shift
 
     def middle(self, node: int) -> tuple[float, float]:
-        """Return the centre of a box, which is aligned to the top of its level."""
+        """Return the centre (x, y) of a node's box, which is aligned to the top of its level."""
         return self._x[node], float(-self.tops[self.depth[node]] - self._sizes[node][1] / 2)
 
 
 def _drawn_children(trees: TreeEnsemble, root: int, max_depth: int | None) -> dict[int, list[int]]:
-    """Return the drawn nodes, level by level, and the children of each."""
+    """Return the children of each drawn node (none at `max_depth`), level by level; keys count over all trees."""
     children: dict[int, list[int]] = {}
     level, depth = [root], 0
     while level:
@@ -339,7 +345,11 @@ def _drawn_children(trees: TreeEnsemble, root: int, max_depth: int | None) -> di
 def _box_text(
     trees: TreeEnsemble, node: int, names: Names, decimals: int, is_drawn: bool, has_inner_values: bool
 ) -> str:
-    """Return the text in the box of a node: its split, its value if it is shown, and its number of rows."""
+    """Return the text in the box of a node: its split, its value and its number of rows.
+
+    The split is abbreviated unless `is_drawn`, which states that its children are drawn. Inner nodes show a value only
+    if `has_inner_values`.
+    """
     lines = []
     if trees.left_child[node]:
         condition = split_at(trees, node, names).side(True, decimals) + "?"
@@ -352,7 +362,7 @@ def _box_text(
 
 
 def _wrapped(text: str) -> list[str]:
-    """Wrap a text to lines, and shorten long words."""
+    """Return the lines of a wrapped text, in which long words are shortened."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) >= LINE:
@@ -362,7 +372,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _colours(trees: TreeEnsemble, nodes: np.ndarray) -> dict[int, Any]:
-    """Return node colours: by value with one output, otherwise by the largest output and its proportion."""
+    """Return RGBA colours by node: by value with one output, otherwise by the largest output and its proportion."""
     from matplotlib import colormaps
 
     value = trees.value[nodes].astype(np.float64)
@@ -414,7 +424,7 @@ def table_text(
 
 
 def _aligned(lines: list[list[str]], n_parents: int) -> list[str]:
-    """Return aligned cells, with parents to the left of a vertical bar and the variable to its right."""
+    """Return lines of cells as aligned text, with a vertical bar after the cells of the `n_parents` parents."""
     width = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = []
     for line in lines:
@@ -428,7 +438,7 @@ def _aligned(lines: list[list[str]], n_parents: int) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Return a table value as short text."""
+    """Return the value of a variable as short text."""
     return shortened(f"{value:g}" if isinstance(value, float) else str(value), LONGEST)
 
 

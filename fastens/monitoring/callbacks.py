@@ -236,7 +236,7 @@ class OptunaPruning:
             raise optuna.TrialPruned(f"pruned after round {env.iteration + 1}")
 
     def _check_direction(self, measured: Evaluation) -> None:
-        """Raise ValueError if the study's direction does not match the metric, which would prune better trials."""
+        """Raise ValueError if the study's direction does not match the metric, since better trials would be pruned."""
         study = getattr(self.trial, "study", None)  # trials with fixed parameters belong to no study
         direction = "minimize" if study is None else study.direction.name.lower()
         wanted = "maximize" if measured.maximize else "minimize"
@@ -276,7 +276,7 @@ def announce(message: str) -> None:
 
 
 def losses_text(evaluations: Sequence[Evaluation]) -> str:
-    """Return the evaluation results of a round as text."""
+    """Return the evaluation results of a round as text, such as "validation loss 0.31, validation r2 0.6"."""
     return ", ".join(f"{each.dataset_name} {each.metric_name} {each.metric_value:.6g}" for each in evaluations)
 
 
@@ -295,7 +295,7 @@ class Announcer:
 
 @contextmanager
 def progress_bar() -> Iterator[Callback]:
-    """Show a progress bar and yield a callback that updates it; without rich, log ten times per fit."""
+    """Show a progress bar of boosting rounds and yield its callback; without rich, it logs ten times per fit."""
     try:
         from rich import progress
     except ImportError:
@@ -351,7 +351,7 @@ class Tasks:
         self._round.call_on_fit_task_begin(estimator=self._model)
 
     def end_round(self, partial: Callable[[], Any]) -> bool:
-        """Call the callbacks, and return True if one of them requests to stop."""
+        """Call the callbacks after a round, with the model `partial()` so far; return True if one requests to stop."""
         if not self.are_watched:
             return False
 
@@ -367,7 +367,7 @@ class Tasks:
         return bool(stop)
 
     def end(self) -> None:
-        """Call the callbacks at the end of the fit."""
+        """Call the callbacks at the end of the fit, after the last round."""
         if self.are_watched:
             self._fit.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: vars(self._model))
 
@@ -379,7 +379,10 @@ def tear_down_callbacks(model: Any) -> None:
 
 
 def score_of(model: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
-    """Return the accuracy, R2, or for several quantiles or expectiles the mean D2, of an estimator's predictions."""
+    """Return the score of an estimator's predictions: accuracy for classification, R2 for regression.
+
+    For several quantiles or expectiles, the score is the mean D2 over the levels.
+    """
     from sklearn.metrics import d2_pinball_score, r2_score
 
     y, predicted, weight = rows_to_score(y, predicted, sample_weight)
@@ -398,9 +401,9 @@ def staged_scores(model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLi
 
 
 def levels_of(model: Any) -> list[float] | None:
-    """Return the levels of an estimator that predicts several quantiles, from its parameter `quantile`, or None.
+    """Return the quantile levels that an estimator predicts, or None unless its parameter `quantile` is a list.
 
-    A predicted distribution is represented by its quantiles at `QUANTILE_LEVELS`.
+    If it predicts a distribution, the levels are `QUANTILE_LEVELS`. After `fit`, the parameters of the fit count.
     """
     of_fit = getattr(model, "_parameters_of_fit", {})
     if predicts_distribution(model):
@@ -433,6 +436,6 @@ def d2_expectile_score(
 
 
 def _columns(values: ArrayLike) -> list[NDArray[np.float64]]:
-    """Return the columns of a table of numbers as contiguous arrays."""
+    """Return the columns of an array as contiguous float64 arrays; a one-dimensional array is one column."""
     array = np.asarray(values, dtype=np.float64)
     return list(np.ascontiguousarray(array.reshape(len(array), -1).T))

@@ -91,7 +91,7 @@ def crps(y: ArrayLike, dist: Any, sample_weight: ArrayLike | None = None) -> flo
 
 
 def _integrals(y: Array, dist: Any) -> Array:
-    """Return the scores as twice the pinball losses of all quantiles, integrated separately below and above y."""
+    """Return the CRPS of each row as twice the pinball loss, integrated over the quantile levels on each side of y."""
     nodes, weights = np.polynomial.legendre.leggauss(_N_NODES)
     below, total = np.clip(dist.cdf(y), 0.0, 1.0), np.zeros(y.shape)
     for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
@@ -105,17 +105,20 @@ def _integrals(y: Array, dist: Any) -> Array:
 
 
 def _is_discrete(dist: Any) -> bool:
-    """Return True if the distribution has probabilities of single values."""
+    """Return True if a frozen distribution of scipy.stats has probabilities of single values."""
     return hasattr(dist.dist, "pmf")
 
 
 def _mean(values: Array, sample_weight: ArrayLike | None) -> float:
-    """Return the weighted mean as a float."""
+    """Return the mean of the values as a float, weighted unless `sample_weight` is None."""
     return float(np.average(values, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
 
 def quantiles_of(dist: Any, quantiles: Any) -> Array:
-    """Return quantiles of frozen distributions, (n_rows, n_quantiles); raise ValueError for invalid levels."""
+    """Return quantiles of frozen distributions, (n_rows, n_quantiles).
+
+    Raises ValueError unless `quantiles` holds numbers between 0 and 1.
+    """
     levels = np.atleast_1d(np.asarray(quantiles, dtype=object))
     if levels.ndim != 1 or not all(map(PROBABILITY.holds, levels)):
         raise ValueError(f"quantiles must hold numbers between 0 and 1; got {quantiles!r}.")
@@ -124,7 +127,7 @@ def quantiles_of(dist: Any, quantiles: Any) -> Array:
 
 
 def draws_of(dist: Any, n_draws: int, random_state: Any) -> Array:
-    """Return random draws from frozen distributions, (n_rows, n_draws); raise ValueError for an invalid number."""
+    """Return random draws from frozen distributions, (n_rows, n_draws); raise ValueError unless `n_draws` >= 1."""
     whole(1).check("n_draws", n_draws)
     n_rows = len(dist.ppf(0.5))
     drawn = dist.rvs(size=(n_draws, n_rows), random_state=check_random_state(random_state))

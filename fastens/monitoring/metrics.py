@@ -34,11 +34,11 @@ class ScoredRows:
     raw: Array
 
     def loss(self, loss: Loss, n_threads: int) -> float:
-        """Return the mean loss."""
+        """Return the weighted mean of `loss` over the rows, from their raw predictions."""
         return loss.loss(self.y, self.raw, self.weight, n_threads)
 
     def take(self, rows: Any) -> ScoredRows:
-        """Return a subset of the rows."""
+        """Return the rows with these indices or this mask."""
         weight = None if self.weight is None else np.ascontiguousarray(self.weight[rows])
         return ScoredRows(np.ascontiguousarray(self.y[rows]), weight, np.ascontiguousarray(self.raw[:, rows]))
 
@@ -72,7 +72,7 @@ class Evaluations(dict[str, dict[str, Array]]):
         return f"{type(self).__name__}({'; '.join(texts)})"
 
     def of_rounds(self, rounds: NDArray[np.intp]) -> Evaluations:
-        """Return the curves of some rounds, as far as they were measured."""
+        """Return the curves at these round indices; rounds after the end of a curve are left out."""
         sets = {
             name: {each: values[rounds[rounds < len(values)]] for each, values in metric_curves.items()}
             for name, metric_curves in self.items()
@@ -119,7 +119,10 @@ class History:
         return self.validation[-1] if self.validation else None
 
     def rounds_since_best(self, tol: float) -> int:
-        """Return the number of rounds since the validation metric last improved by more than `tol`."""
+        """Return the number of rounds since the validation metric last improved by more than `tol`.
+
+        It is 0 if the metric is only recorded and does not decide when to stop.
+        """
         seen, best, since = self._progress if self._progress[0] <= len(self.validation) else (0, np.inf, 0)
         for score in self.validation[seen:]:
             loss = -score if self.rises else score
@@ -128,7 +131,7 @@ class History:
         return since if self.decides else 0
 
     def least_improvement(self, tol: float) -> float:
-        """Return the minimum improvement of a loss: `tol`, times the first loss if that is below 1."""
+        """Return the minimum improvement of a loss: `tol`, times the first validation loss if that is below 1."""
         return tol * min(1.0, abs(self.validation[0])) if self.validation else tol
 
     @property
@@ -142,7 +145,10 @@ class History:
         return bool(self.validation) and self.decides
 
     def evaluations(self, metrics: Metrics | None, others: Mapping[str, Metrics] = MappingProxyType({})) -> Evaluations:
-        """Return all curves; without metrics, the validation curve is the loss."""
+        """Return the curves of the training loss, the validation set and further named sets, `others`.
+
+        `metrics` holds the scores of the validation set; if None, its curve is the loss.
+        """
         sets: dict[str, Any] = {"training": {LOSS: self.train}}
         if self.validation:
             sets["validation"] = {LOSS: self.validation} if metrics is None else metrics.scores
@@ -170,7 +176,10 @@ OwnMetric = Callable[[ScoredRows], float]
 def metrics_rule(
     words: str, is_name: Callable[[str], bool], elsewhere: Mapping[str, str] = MappingProxyType({})
 ) -> Rule:
-    """Return the rule of `eval_metric`; `words` describes valid names, `elsewhere` maps names of other libraries."""
+    """Return the rule of `eval_metric`: 'loss', a name for which `is_name` is True, a callable, or a list of these.
+
+    `words` describes the names in the error message, and `elsewhere` maps names of other libraries to valid names.
+    """
 
     def is_metric(value: Any) -> bool:
         return value == LOSS or is_name(value) if isinstance(value, str) else callable(value)
@@ -185,23 +194,26 @@ def metrics_rule(
     return Rule(f"'loss', {words}, a callable, or a list of these with unique names", holds, elsewhere.get)
 
 
-def _names_a_scorer(name: str) -> bool:
+def _is_scorer_name(name: str) -> bool:
     """Return True for the name of a scikit-learn scorer."""
     from sklearn.metrics import get_scorer_names
 
     return name in get_scorer_names()
 
 
-METRICS = metrics_rule("the name of a scorer", _names_a_scorer, SCORERS)
+METRICS = metrics_rule("the name of a scorer", _is_scorer_name, SCORERS)
 # The negative CRPS of predicted distributions.
 NEG_CRPS = "neg_crps"
 REGRESSION_METRICS = metrics_rule(
-    "the name of a scorer, 'neg_crps'", lambda name: name == NEG_CRPS or _names_a_scorer(name), SCORERS
+    "the name of a scorer, 'neg_crps'", lambda name: name == NEG_CRPS or _is_scorer_name(name), SCORERS
 )
 
 
 def metric_name(metric: Any) -> str:
-    """Return the name of a metric in `evals_result_`, unless the metric returns another."""
+    """Return the key of a metric in `evals_result_`: a string itself, or the name of a function.
+
+    Functions that return (name, value, larger_is_better) have the returned name instead.
+    """
     if isinstance(metric, str):
         return metric
     function = getattr(metric, "_score_func", metric)
@@ -254,7 +266,7 @@ class IndexedClasses(BaseEstimator):
         return self.model.__sklearn_tags__()
 
     def predict(self, X: Any) -> Any:
-        """Return 1 for the second class of the model."""
+        """Return 1 for rows in which the model predicts its second class, otherwise 0."""
         return (self.model.predict(X) == self.model.classes_[1]).astype(np.intp)
 
     @available_if(lambda indexed: hasattr(indexed.model, "predict_proba"))
@@ -269,7 +281,10 @@ class IndexedClasses(BaseEstimator):
 
 
 def score_by_name(name: str, model: Any, X: Any, y: NDArray[Any], weight: Mapping[str, Any]) -> float:
-    """Return the value of a scikit-learn scorer, for which the second of two classes is the positive class."""
+    """Return the value of the scikit-learn scorer `name`, for which the second of two classes is positive.
+
+    `weight` is {"sample_weight": weights}, or empty without weights.
+    """
     from sklearn.metrics import get_scorer
 
     classes = getattr(model, "classes_", None)
@@ -298,7 +313,10 @@ class Metrics:
         self.scores: dict[str, list[float]] = {name: [] for name in self.names}
 
     def _learn(self, metric: Any) -> tuple[str, bool]:
-        """Return the name of a metric, and True if larger is better; functions may return both."""
+        """Return the name of a metric, and True if larger values are better.
+
+        Functions are called once, because they may return (name, value, larger_is_better).
+        """
         if callable(metric) and not _is_scorer(metric):
             result = self._call(metric, self._raw_of_all())
             if isinstance(result, tuple) and len(result) == 3 and isinstance(result[0], str):
@@ -311,12 +329,12 @@ class Metrics:
         return isinstance(self._metrics[0], str) and self._metrics[0] == LOSS
 
     def continue_from(self, scores: Mapping[str, Any]) -> None:
-        """Continue with the scores of earlier rounds."""
+        """Set the scores to earlier scores by metric name; metrics that these lack start empty."""
         for name in self.names:
             self.scores[name] = list(map(float, scores.get(name, [])))
 
     def measure(self) -> float:
-        """Measure and store all metrics, and return the value of the first one."""
+        """Append the values of all metrics to `scores` and return the first; raise ValueError if one is NaN."""
         raw = self._raw_of_all()
         values = [self._number(name, metric, raw) for name, metric in zip(self.names, self._metrics, strict=True)]
         # All processes use the coordinator's values, so that they decide identically even if a user's function is not
@@ -348,7 +366,7 @@ class Metrics:
         return float(metric(stand_in, X, self._labels.copy(), **weight))
 
     def _number(self, name: str, metric: Any, raw: Array) -> float:
-        """Return the value of a metric; raise ValueError with the metric's name if it fails."""
+        """Return the value of a metric; if it cannot be computed, raise ValueError with the metric's `name`."""
         try:
             return self._value(metric, raw)
         except (AttributeError, TypeError, ValueError) as error:
@@ -365,7 +383,10 @@ class Metrics:
 
 
 def _number_of(result: Any) -> float:
-    """Return the value from a user's function, which returns a number or (name, number, larger_is_better)."""
+    """Return the number that a user's function returned, alone or in (name, value, larger_is_better).
+
+    Raises ValueError for other tuples.
+    """
     if not isinstance(result, tuple):
         return float(result)
     if len(result) != 3 or not isinstance(result[0], str) or not FLAG.holds(result[2]):

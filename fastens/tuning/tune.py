@@ -48,17 +48,17 @@ BOOSTING, EXTRA_TREES = "boosting", "extra-trees"
 
 
 def uniform(low: float, high: float) -> Draw:
-    """Return a function that draws a uniform number from an interval."""
+    """Return a function of a generator that draws a float uniformly between `low` and `high`."""
     return lambda generator: float(generator.uniform(low, high))
 
 
 def log_uniform(low: float, high: float) -> Draw:
-    """Return a function that draws a log-uniform number from an interval."""
+    """Return a function of a generator that draws a float log-uniformly between `low` and `high`."""
     return lambda generator: float(exp(generator.uniform(log(low), log(high))))
 
 
 def log_whole(low: int, high: int) -> Draw:
-    """Return a function that draws a log-uniform integer from a range, both ends included."""
+    """Return a function of a generator that draws an integer log-uniformly from `low` to `high`, inclusive."""
     return lambda generator: int(exp(generator.uniform(log(low), log(high + 1))))
 
 
@@ -174,7 +174,7 @@ class SearchStateError(ValueError):
 
 
 def fingerprint(X: Any, y: NDArray, sample_weight: NDArray | None, settings: Mapping[str, Any]) -> str:
-    """Return a hash that identifies a search: the target, the table's shape and columns, and the settings."""
+    """Return a hash that identifies a search: targets, weights, the table's shape and columns, and settings."""
     hasher = hashlib.sha256(json.dumps([settings, _columns_of(X), len(y)], sort_keys=True).encode())
     for values in (y, sample_weight):
         if values is not None:
@@ -200,7 +200,7 @@ class SearchFile:
         if path is None:
             return
         if os.path.exists(path) and os.path.getsize(path):
-            self.trials = _read(path, of)
+            self.trials = _read_trials(path, of)
         header = json.dumps({"fastens search": VERSION, "of": of})
         with replacing(path) as unfinished, open(unfinished, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in (header, *map(_line, self.trials)))
@@ -216,12 +216,12 @@ class SearchFile:
 
 
 def _line(trial: Trial) -> str:
-    """Return a trial as a line of the checkpoint file."""
+    """Return a trial as JSON, a line of the checkpoint file."""
     return json.dumps(asdict(trial))
 
 
-def _read(path: str | os.PathLike[str], of: str) -> list[Trial]:
-    """Return the trials of a checkpoint file, which must belong to the search with fingerprint `of`."""
+def _read_trials(path: str | os.PathLike[str], of: str) -> list[Trial]:
+    """Return the trials of a checkpoint file; raise SearchStateError unless its fingerprint is `of`."""
     name = os.fspath(path)
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().split("\n")[:-1]  # an incomplete last line is dropped
@@ -271,7 +271,7 @@ class Data:
     text_features: Any = None
 
     def model(self, family: str, params: dict[str, Any]) -> Any:
-        """Return the estimator of a trial."""
+        """Return an unfitted estimator of a model family for the task, with `params` and the search's settings."""
         space = SPACES[family]
         kind = space.classifier if self.task == CLASSIFICATION else space.regressor
         model = kind(random_state=self.random_state, n_jobs=self.n_jobs, text_features=self.text_features)
@@ -279,12 +279,12 @@ class Data:
         return model if self.weight is None else with_weight_type(model, self.weight)
 
     def rows(self, rows: NDArray[np.intp]) -> dict[str, Any]:
-        """Return some rows as arguments of `fit`."""
+        """Return the rows with these indices as keyword arguments of `fit`."""
         weight = None if self.weight is None else self.weight[rows]
         return {"X": take_rows(self.X, rows), "y": self.y[rows], "sample_weight": weight}
 
     def loss(self, model: Any, rows: dict[str, Any]) -> float:
-        """Return the loss of a model: log loss, root mean squared error, or a negated score."""
+        """Return a model's loss on rows from `Data.rows`: log loss, RMSE, or the negated score of the metric."""
         X, y, weight = rows["X"], rows["y"], rows["sample_weight"]
         if self.metric != LOSS:
             return -self._score(model, X, y, weight)
@@ -296,7 +296,7 @@ class Data:
         return float(np.average(-np.log(np.clip(chances, np.finfo(float).eps, None)), weights=weight))
 
     def _score(self, model: Any, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
-        """Return the score of a model on some rows; raise ValueError if the metric is undefined."""
+        """Return the metric of a model's predictions; raise ValueError if the metric fails or is NaN."""
         try:
             score = score_by_name(self.metric, model, X, y, {} if weight is None else {"sample_weight": weight})
         except (AttributeError, TypeError, ValueError) as error:
@@ -311,7 +311,7 @@ class Data:
 
 
 def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Return training and test rows of each fold, the same for every trial; stratified for classification."""
+    """Return row indices (training, test) of shuffled folds; raise ValueError if classes are too rare to stratify."""
     if data.task != CLASSIFICATION:
         return shuffled_folds(data.y, n_folds, data.random_state, stratified=False)
     if np.unique(data.y, return_counts=True)[1].max() < n_folds:
@@ -325,7 +325,7 @@ def fold_rows(data: Data, n_folds: int) -> list[tuple[NDArray[np.intp], NDArray[
 
 
 def run_trial(trial: Trial, data: Data, folds: list[Any], others: list[Trial], moment: float) -> Trial:
-    """Fit a model on every fold, or until it is pruned; raise TimeIsUpError at the deadline."""
+    """Return the trial, run on all folds or until pruned against `others`; TimeIsUpError after the time `moment`."""
     losses, rounds = list[float](), list[int]()
     start = time.monotonic()
     for train, test in folds:
@@ -334,14 +334,14 @@ def run_trial(trial: Trial, data: Data, folds: list[Any], others: list[Trial], m
         _fit(model, trial.family, data, (data.rows(train), held_out), Deadline(moment))
         losses.append(data.loss(model, held_out))
         rounds.append(int(getattr(model, "n_estimators_", model.n_estimators)))
-        if len(losses) < len(folds) and _is_worse_than_most(losses, others):
+        if len(losses) < len(folds) and _is_worse_than_median(losses, others):
             break
     is_complete = len(losses) == len(folds)
     return Trial(trial.index, trial.family, trial.params, losses, rounds, time.monotonic() - start, is_complete)
 
 
 def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[str, Any]], deadline: Deadline) -> None:
-    """Fit on the training rows of a fold; boosting uses the held-out rows for early stopping."""
+    """Fit on `parts[0]`, with `parts[1]` for early stopping of boosting; raise TimeIsUpError at the deadline."""
     train, held_out = parts
     if deadline.left <= 0:
         raise TimeIsUpError
@@ -350,14 +350,14 @@ def _fit(model: Any, family: str, data: Data, parts: tuple[dict[str, Any], dict[
         model.fit(**train)
         return
     model.set_params(n_estimators=MAX_ROUNDS, early_stopping=True, n_iter_no_change=PATIENCE, callbacks=[deadline])
-    watched = _of_known_classes(held_out, train["y"]) if data.task == CLASSIFICATION else held_out
+    watched = _rows_of_known_classes(held_out, train["y"]) if data.task == CLASSIFICATION else held_out
     model.fit(**train, X_val=watched["X"], y_val=watched["y"], sample_weight_val=watched["sample_weight"])
     if deadline.has_ended:
         raise TimeIsUpError
 
 
-def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
-    """Return the rows whose classes are in the training rows, because a rare class may be in one fold only."""
+def _rows_of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, Any]:
+    """Return the held-out rows whose class is in `y`, the training targets; a rare class may be in one fold only."""
     known_rows = np.flatnonzero(np.isin(held_out["y"], y))
     X, labels, weight = held_out["X"], held_out["y"], held_out["sample_weight"]
     weight = None if weight is None else weight[known_rows]
@@ -365,7 +365,7 @@ def _of_known_classes(held_out: dict[str, Any], y: NDArray[Any]) -> dict[str, An
 
 
 def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:
-    """Grow a tenth of a forest to estimate the time; raise TimeIsUpError if the whole forest would take too long."""
+    """Fit a tenth of a forest to estimate the time; raise TimeIsUpError if the whole forest would take too long."""
     n_trees, start = model.n_estimators, time.monotonic()
     model.set_params(n_estimators=max(1, n_trees // PROBE)).fit(**train)
     seconds = (time.monotonic() - start) * n_trees / model.n_estimators
@@ -374,8 +374,8 @@ def _check_time(model: Any, train: dict[str, Any], deadline: Deadline) -> None:
         raise TimeIsUpError
 
 
-def _is_worse_than_most(losses: list[float], others: list[Trial]) -> bool:
-    """Return True if a trial's mean loss so far is above the median of other trials at the same fold."""
+def _is_worse_than_median(losses: list[float], others: list[Trial]) -> bool:
+    """Return True if a trial's mean loss is above the median of at least five others on as many folds."""
     n = len(losses)
     means = [np.mean(other.losses[:n]) for other in others if len(other.losses) >= n]
     return len(means) >= MIN_FOR_MEDIAN and bool(np.mean(losses) > np.median(means))
@@ -558,12 +558,12 @@ class TuningResult:
 
 
 def _score_text(trial: Trial | None, metric: str) -> str:
-    """Return the score of a trial as text for the log."""
+    """Return the mean score of a trial as text, such as "r2 0.71"; "no complete trial" if None."""
     return f"{metric} {trial.loss if metric == LOSS else -trial.loss:.4g}" if trial else "no complete trial"
 
 
 def ranked(trials: list[Trial]) -> list[Trial]:
-    """Return the complete trials, best first."""
+    """Return the complete trials in ascending order of their mean loss."""
     return sorted((trial for trial in trials if trial.is_complete), key=lambda trial: trial.loss)
 
 
@@ -637,7 +637,7 @@ def tune(  # noqa: PLR0913
     real(0, open_low=True).check("time_limit", time_limit)
     search = TuningConfig() if search is None else search
     instance(TuningConfig, "a TuningConfig or None").check("search", search)
-    data = _data(X, y, task, sample_weight, search)
+    data = _checked_data(X, y, task, sample_weight, search)
     if len(data.y) < 2:
         raise ValueError(f"X must have at least 2 rows, one for training and one for testing; got {len(data.y)}.")
     folds = _folds(data, search)
@@ -648,18 +648,18 @@ def tune(  # noqa: PLR0913
     file = SearchFile(search.checkpoint, fingerprint(data.X, data.y, data.weight, {"settings": settings}))
     if verbose:
         announce(f"tune: {data.task} on {len(data.y)} rows, {len(folds)} folds, at most {time_limit:g} s")
-        search = replace(search, callback=_announcing(search, int(verbose), start))
+        search = replace(search, callback=_logging_callback(search, int(verbose), start))
     stopped_by = _search(data, search, file, folds, (start, time_limit))
     best = next(iter(ranked(file.trials)), None)
-    model = _fitted(data, best, start + time_limit)
+    model = _fit_best(data, best, start + time_limit)
     result = TuningResult(model, best, file.trials, stopped_by, time.monotonic() - start, search.eval_metric)
     if verbose:
         announce(f"tune: {result}")
     return result
 
 
-def _announcing(search: TuningConfig, verbose: int, start: float) -> Callable[[list[Trial]], None]:
-    """Return a callback that logs the last trial if it is the best, or if all are logged, before the search's own."""
+def _logging_callback(search: TuningConfig, verbose: int, start: float) -> Callable[[list[Trial]], None]:
+    """Return a callback that logs the last trial if best or verbose > 1, and then calls the search's callback."""
 
     def after_trial(trials: list[Trial]) -> None:
         last, is_best = trials[-1], trials[-1] is next(iter(ranked(trials)), None)
@@ -672,8 +672,8 @@ def _announcing(search: TuningConfig, verbose: int, start: float) -> Callable[[l
     return after_trial
 
 
-def _data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningConfig) -> Data:
-    """Check the arguments of a search, and return its table, targets, weights and settings."""
+def _checked_data(X: Any, y: Any, task: str | None, sample_weight: Any, search: TuningConfig) -> Data:
+    """Check the arguments of `tune`, and return them without rows of weight 0; raise ValueError if invalid."""
     if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
         X = checked_array(X, "tune")
     check_places(X)
@@ -712,7 +712,7 @@ MAX_INTEGER_CLASSES = 10
 
 
 def inferred_task(y: NDArray[Any]) -> str:
-    """Return classification for texts, booleans, two whole numbers or few integers, and regression otherwise."""
+    """Return classification unless y is numeric with fractions, over 2 distinct floats or over 10 distinct integers."""
     if y.dtype.kind not in "iuf":
         return CLASSIFICATION
     most = 2 if y.dtype.kind == "f" else MAX_INTEGER_CLASSES
@@ -721,7 +721,7 @@ def inferred_task(y: NDArray[Any]) -> str:
 
 
 def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
-    """Return valid targets: finite numbers for regression, or labels for classification."""
+    """Return valid targets: finite numbers for regression, or labels; raise ValueError for anything else."""
     if task != CLASSIFICATION:
         numbers = numbers_in(y, "y", "real numbers")
         assert_all_finite(numbers, input_name="y")
@@ -732,7 +732,7 @@ def _target(y: NDArray[Any], task: str) -> NDArray[Any]:
 
 
 def _folds(data: Data, search: TuningConfig) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Return training and test rows of each fold."""
+    """Return row indices (training, test) of `search.folds`, or else of `n_folds` folds; ValueError if invalid."""
     if search.folds is None:
         whole(2, len(data.y)).check("n_folds", search.n_folds)
         return fold_rows(data, search.n_folds)
@@ -746,7 +746,7 @@ def _folds(data: Data, search: TuningConfig) -> list[tuple[NDArray[np.intp], NDA
 
 
 def _search(data: Data, search: TuningConfig, file: SearchFile, folds: list[Any], clock: tuple[float, float]) -> str:
-    """Run trials until only the time for the final fit remains, and return the reason why the search ended."""
+    """Run trials until time, `n_trials` or Ctrl-C ends the search; return the reason. `clock` is (start, limit)."""
     start, limit = clock
     index = 1 + max((trial.index for trial in file.trials), default=-1)
     try:
@@ -773,26 +773,26 @@ def _search(data: Data, search: TuningConfig, file: SearchFile, folds: list[Any]
 
 
 def _reserve(trials: list[Trial], n_folds: int, limit: float) -> float:
-    """Return the seconds reserved for the final fit of the best trial on all rows."""
+    """Return the seconds to reserve for the final fit: estimated from the best trial, or else a share of `limit`."""
     best = next(iter(ranked(trials)), None)
     if best is None:
         return FIRST_SHARE * limit
     return REFIT_FACTOR * best.seconds / max(n_folds - 1, 1)
 
 
-def _fitted(data: Data, best: Trial | None, moment: float) -> Any:
-    """Return the best model fitted on all rows; boosting uses the mean number of rounds, until the deadline."""
+def _fit_best(data: Data, best: Trial | None, moment: float) -> Any:
+    """Fit the best trial's model, or default boosting if None, on all rows; boosting stops at the time `moment`."""
     rows = data.rows(np.arange(len(data.y)))
     if best is None:
-        return _boosted(data.model(BOOSTING, {}), rows, moment)
+        return _fit_boosting(data.model(BOOSTING, {}), rows, moment)
     model = data.model(best.family, best.params)
     if best.family != BOOSTING:
         return model.fit(**rows)
     n_rounds = max(1, round(float(np.mean(best.n_estimators))))
-    return _boosted(model.set_params(n_estimators=n_rounds, early_stopping=False), rows, moment)
+    return _fit_boosting(model.set_params(n_estimators=n_rounds, early_stopping=False), rows, moment)
 
 
-def _boosted(model: Any, rows: dict[str, Any], moment: float) -> Any:
-    """Return a boosting model with as many rounds as time allows, at least one."""
+def _fit_boosting(model: Any, rows: dict[str, Any], moment: float) -> Any:
+    """Fit a boosting model with as many rounds as the end time `moment` allows, at least one, and return it."""
     model.set_params(callbacks=[Deadline(moment)]).fit(**rows)
     return model.set_params(callbacks=None)

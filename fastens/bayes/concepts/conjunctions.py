@@ -323,7 +323,7 @@ def brute_force_map(
 
 
 def _check_hypotheses(hypotheses: Any) -> list[Any]:
-    """Return the hypotheses of a space as a list; raise ValueError if it is empty."""
+    """Return the hypotheses as a list; raise ValueError if it is empty or an item lacks a method `covers`."""
     space = list(hypotheses) if isinstance(hypotheses, Iterable) else None
     if not space:
         raise ValueError(f"hypotheses must be a list of at least one Conjunction; got {hypotheses!r}.")
@@ -339,7 +339,10 @@ def _check_hypotheses(hypotheses: Any) -> list[Any]:
 
 
 def _rows_of_objects(X: Any) -> NDArray[np.object_]:
-    """Return the rows of a table as an array of Python objects; a list of values is one row."""
+    """Return the rows of a table as an array of Python objects; a list of values is one row.
+
+    Raises ValueError if the rows differ in length.
+    """
     table = table_over(X)
     if table.names is not None:
         frame = nw.from_native(table.native, eager_only=True)

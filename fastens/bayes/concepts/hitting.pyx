@@ -17,7 +17,7 @@ cdef uint64_t PART_OF[64]   # bits of a word for subsets of each mask
 
 
 cdef void _fill_tables() noexcept:
-    """Fill the constant tables `WITH`, `OF_SIZE` and `PART_OF`."""
+    """Fill the tables `WITH`, `OF_SIZE` and `PART_OF`: masks of a word's 64 sets of six attributes."""
     cdef uint64_t bit, mask
     cdef int j
     for bit in range(64):
@@ -42,7 +42,10 @@ _fill_tables()
 
 
 cdef void mark_subsets_of_block(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
-    """Mark every subset of a marked set within a block of words, in place; `n_in_word` attributes select a bit."""
+    """Set the bits of all subsets of marked sets in `n_words` words; bit b of word w is the set w * 64 + b.
+
+    `n_words` is a power of two; `n_in_word` is the number of attributes that select a bit within a word, at most six.
+    """
     cdef int64_t step, first, i
     cdef uint64_t word
     cdef int j
@@ -63,7 +66,7 @@ cdef void mark_subsets_of_block(uint64_t* failing, int64_t n_words, int n_in_wor
 
 
 cdef void mark_subsets_of_words(uint64_t* failing, int64_t n_words, int n_in_word) noexcept nogil:
-    """Mark every subset of a marked set, in place, by halves until a block fits the cache."""
+    """Set the bits of all subsets of marked sets, like `mark_subsets_of_block`, in halves that fit the cache."""
     # The passes commute, so process the highest attribute first and then each half separately until it fits the cache.
     cdef int64_t half = n_words // 2, i
     if n_words <= IN_CACHE:
@@ -76,14 +79,14 @@ cdef void mark_subsets_of_words(uint64_t* failing, int64_t n_words, int n_in_wor
 
 
 def mark_subsets(uint64_t[::1] failing, int n_attributes):
-    """Mark every subset of a marked set in the bit array, in place."""
+    """Mark all subsets of marked sets in the bit array `failing`, in which bit K is the set with the bit mask K."""
     cdef int n_in_word = min(n_attributes, <int> IN_WORD)
     with nogil:
         mark_subsets_of_words(&failing[0], failing.shape[0], n_in_word)
 
 
 def count_passing_by_size(const uint64_t[::1] failing, int64_t[::1] counts):
-    """Add to `counts[s]` the number of sets of size s that do not fail."""
+    """Add to `counts[s]` the number of sets of s attributes whose bit in `failing` is 0."""
     cdef int64_t w
     cdef uint64_t passing
     cdef int outer, s
@@ -97,7 +100,7 @@ def count_passing_by_size(const uint64_t[::1] failing, int64_t[::1] counts):
 
 
 cdef inline double word_weight(uint64_t passing, int64_t w, const double* size_weight) noexcept nogil:
-    """Return the total weight of the sets in word `w` whose bits are set in `passing`, given weights by size."""
+    """Return the total weight of the sets in word `w` whose bits are set in `passing`; size s has `size_weight[s]`."""
     cdef int outer = popcount(<uint64_t> w), s
     cdef double total = 0
     if passing:
@@ -109,9 +112,9 @@ cdef inline double word_weight(uint64_t passing, int64_t w, const double* size_w
 def write_subset_weights(
     const uint64_t[::1] failing, const uint64_t[::1] masks, const double[::1] size_weight, double[::1] out
 ):
-    """Write for each mask the total weight of its subsets that do not fail, given the weight of each size.
+    """Write to `out`, for each mask of attributes, the total weight of its subsets whose bit in `failing` is 0.
 
-    `size_weight` has seven more entries than there are attributes beyond the sixth.
+    `size_weight[s]` is the weight of a set of size s, 0 beyond the number of attributes n; it has n + 7 entries.
     """
     cdef Py_ssize_t i
     cdef uint64_t inside, outside, w
@@ -135,7 +138,7 @@ cdef inline uint64_t find_set(
 ) noexcept nogil:
     """Return the set of word `w` at position `target` of the cumulative weight, which is `before` in front of the word.
 
-    If the position is beyond the word, return its last set.
+    Only sets whose bits are set in `passing` count. If the position is beyond the word, return its last set.
     """
     cdef uint64_t bit, last_set = 0
     cdef double weight
@@ -154,7 +157,7 @@ cdef inline uint64_t find_set(
 def draw_sets(
     const uint64_t[::1] failing, const double[::1] size_weight, const double[::1] targets, uint64_t[::1] out
 ):
-    """Write the sets that do not fail at ascending positions `targets` of the cumulative weight to `out`."""
+    """Write the sets at ascending positions `targets` of the cumulative weight of unmarked sets to `out`."""
     cdef Py_ssize_t n = targets.shape[0], i = 0
     cdef int64_t w, last = 0
     cdef double before = 0, total

@@ -112,7 +112,7 @@ class _Both:
         return [attribute for part in self.parts for attribute in part.smallest_set()]
 
     def draw(self, out: Bools, rows: NDArray[np.intp], q: float, random: np.random.Generator) -> None:
-        """Draw sets in proportion to their weights into the rows `rows` of `out`, part by part."""
+        """Draw sets in proportion to their weights into the rows `rows` of `out`, independently for each part."""
         for part in self.parts:
             part.draw(out, rows, q, random)
 
@@ -208,9 +208,9 @@ class _Table:
         out[_index_grid(rows[order], self.attributes)] = self._find_sets(points[order], self._weight_by_size(q))
 
     def _find_sets(self, targets: Floats, size_weight: Floats) -> Bools:
-        """Return masks of the sets at ascending positions `targets` of the cumulative weight.
+        """Return the sets at ascending positions `targets` of the cumulative weight.
 
-        The shape is (n_targets, n_attributes).
+        The masks have the shape (n_targets, n_attributes). `size_weight` is the weight of a set of each size.
         """
         bits = np.empty(len(targets), dtype=np.uint64)
         draw_sets(self.failing, size_weight, targets, bits)
@@ -229,12 +229,12 @@ def _bit_masks(sets: Bools) -> NDArray[np.uint64]:
 
 
 def _coefficient(numbers: Sequence[int], index: int) -> int:
-    """Return the number at an index, or 0 beyond the end."""
+    """Return the number at an index of a list, or 0 if the index is beyond its end."""
     return numbers[index] if index < len(numbers) else 0
 
 
 def _multiply_polynomials(left: list[int], right: list[int]) -> list[int]:
-    """Return the coefficients of the product of two polynomials, integers of any size."""
+    """Return the coefficients, by degree, of the product of two polynomials with integer coefficients."""
     out = [0] * (len(left) + len(right) - 1)
     for i, a in enumerate(left):
         for j, b in enumerate(right):
@@ -258,7 +258,7 @@ def minimal_clauses(clauses: Bools) -> Bools:
 
 
 def _contains_any(sets: Bools, others: Bools, *, strictly: bool) -> Bools:
-    """Return a mask of the sets that contain one of `others`; if `strictly`, a smaller one."""
+    """Return a mask of the `sets` that contain one of `others`, as a proper subset if `strictly`."""
     if len(others) == 0:
         return np.zeros(len(sets), dtype=bool)
     contains = np.ones((len(sets), len(others)), dtype=bool)
@@ -275,14 +275,18 @@ class _Budget:
     bits: int
 
     def spend(self, n_attributes: int) -> None:
-        """Subtract the bits of a bit array over all subsets of `n_attributes`; raise TooManyError if too few remain."""
+        """Subtract the 2**`n_attributes` bits of a bit array over all subsets; raise TooManyError if too few remain."""
         self.bits -= 1 << n_attributes
         if self.bits < 0:
             raise TooManyError
 
 
 def _compile(clauses: Bools, attributes: list[int], budget: _Budget, max_table: int) -> Any:
-    """Return the tree of the sets that satisfy minimal clauses, with bit arrays of at most `max_table` attributes."""
+    """Return a tree that represents the sets which contain an attribute of each minimal clause.
+
+    Its leaves include bit arrays over at most `max_table` attributes, whose bits are spent from the budget;
+    TooManyError is raised if it is exhausted.
+    """
     named: Bools = np.asarray(clauses.any(axis=0))
     single = clauses.sum(axis=1) == 1
     forced: Bools = np.asarray(clauses[single].any(axis=0))
@@ -296,7 +300,10 @@ def _compile(clauses: Bools, attributes: list[int], budget: _Budget, max_table: 
 
 
 def _compile_component(clauses: Bools, budget: _Budget, max_table: int) -> Any:
-    """Return the tree of the sets that satisfy clauses which are connected by shared attributes."""
+    """Return the tree of `_compile` for clauses that are connected by shared attributes.
+
+    Many attributes are split into the sets with and without the attribute that most clauses contain.
+    """
     attributes = np.flatnonzero(clauses.any(axis=0)).tolist()
     if len(attributes) <= max_table:
         budget.spend(len(attributes))
@@ -349,7 +356,7 @@ class ExactFamily:
         return sum(self._tree.size_counts())
 
     def bounds(self) -> tuple[int, int]:
-        """Return lower and upper bounds of the number of sets."""
+        """Return the number of sets twice, as lower and upper bound, because it is exact."""
         return self.n_sets, self.n_sets
 
     def vote(self, allowed: Bools) -> Floats:
@@ -391,7 +398,10 @@ class SampledFamily:
         self._share, self._share_bounds = (self.mass, bounds) if q == _EVEN else self._estimate_mass(_EVEN, random)
 
     def _estimate_mass(self, q: float, random: np.random.Generator) -> tuple[float, tuple[float, float]]:
-        """Return the estimated total weight of the sets that satisfy the clauses, and its confidence bounds."""
+        """Return the estimated probability that a random set satisfies all clauses, and its confidence bounds.
+
+        A random set contains each attribute with probability q.
+        """
         boxes = (1 - q) ** self._clauses.sum(axis=1)
         first, total = self._count_unseen(boxes, q, random), boxes.sum()
         low, high = _proportion_bounds(first, self.n_draws, self.confidence)
@@ -400,7 +410,10 @@ class SampledFamily:
         return mass, (max(1 - total * high, smallest_mass), min(1 - total * low, 1.0))
 
     def _count_unseen(self, boxes: Floats, q: float, random: np.random.Generator) -> int:
-        """Draw sets from boxes in proportion to their weights; return the number of sets in no earlier box."""
+        """Draw sets that violate a random clause; return how often it is the first clause that the set violates.
+
+        `boxes` are the probabilities that a random set violates each clause, by which clauses are drawn.
+        """
         box = random.choice(len(boxes), self.n_draws, p=boxes / boxes.sum())
         n_first = 0
         for start in range(0, self.n_draws, COMPARED_AT_ONCE):
@@ -418,7 +431,10 @@ class SampledFamily:
         return sets.astype(np.float32) @ self._clauses.T.astype(np.float32) == 0
 
     def _draw_pool(self, n: int, random: np.random.Generator) -> Bools:
-        """Draw n sets that satisfy the clauses by rejection; raise ValueError if too few are accepted."""
+        """Draw n sets that satisfy the clauses by rejection, as masks of shape (n, n_attributes).
+
+        Raises ValueError if fewer than n of about 100 n random sets satisfy them.
+        """
         drawn: list[Bools] = []
         missing = n
         for _ in range(100 * n // COMPARED_AT_ONCE):
@@ -471,7 +487,10 @@ def _proportion_bounds(n_hits: int, n: int, confidence: float) -> tuple[float, f
 
 
 def build_family(clauses: Bools, q: float, random: np.random.Generator, budget_bits: int = BUDGET_BITS) -> Any:
-    """Return the family of sets that satisfy the clauses, masks: exact within the budget, else sampled."""
+    """Return the family of sets that contain an attribute of each clause, (n_clauses, n_attributes) masks.
+
+    Attributes are weighted by q. The family is exact if its bit arrays fit `budget_bits`, otherwise sampled.
+    """
     n = clauses.shape[1]
     try:
         tree = _compile(minimal_clauses(clauses), list(range(n)), _Budget(budget_bits), MAX_TABLE)

@@ -85,7 +85,10 @@ def covers(hypotheses: Codes, codes: Codes) -> NDArray[np.bool_]:
 
 
 def log_prior_mass(sizes: Sequence[int], prior: str) -> float:
-    """Return the log of the total prior weight of all conjunctions over attributes with these numbers of values."""
+    """Return the log of the total prior weight of all conjunctions over attributes with these numbers of values.
+
+    `prior` is the name of a prior, a key of `CONSTRAINT_WEIGHT`.
+    """
     weight = CONSTRAINT_WEIGHT[prior]
     logs = [log1p(weight * size) for size in sizes]
     return float(logaddexp(math.fsum(logs), len(sizes) * log(weight)))
@@ -121,7 +124,10 @@ class ConsistentSpace:
         self.is_exact = self._family.is_exact
 
     def _satisfied_constraints(self, codes: Codes) -> NDArray[np.bool_]:
-        """Return a mask of the constraints of the least general hypothesis that each row satisfies."""
+        """Return a mask, (n_rows, n_constraints), of the constraints that each row of codes satisfies.
+
+        The constraints are the constrained attributes of the least general hypothesis.
+        """
         return codes[:, self._constrained] == self.specific[self._constrained]
 
     @property
@@ -130,7 +136,7 @@ class ConsistentSpace:
         return self._family.n_sets
 
     def bounds(self) -> tuple[int, int]:
-        """Return lower and upper bounds of the number of hypotheses."""
+        """Return lower and upper bounds of the number of hypotheses; they are equal if it is exact."""
         return self._family.bounds()
 
     @property
@@ -158,13 +164,16 @@ class ConsistentSpace:
         return self._to_codes(self._family.draw(n, random))
 
     def _to_codes(self, constrained: NDArray[np.bool_]) -> Codes:
-        """Return hypotheses as codes, (n, n_attributes), from masks of the constraints that they keep."""
+        """Return hypotheses as codes, (n, n_attributes), from (n, n_constraints) masks of their constraints."""
         out = np.full((len(constrained), len(self.specific)), ANYTHING)
         out[:, self._constrained] = np.where(constrained, self.specific[self._constrained], ANYTHING)
         return out
 
     def find_query(self) -> tuple[Codes, float]:
-        """Return an instance that about half of the posterior covers, and its share; a local search finds it."""
+        """Return the codes of an instance, and the posterior mass that covers it, which is close to 1/2.
+
+        A local search changes one attribute of the instance at a time.
+        """
         can_differ = np.array(self._sizes)[self._constrained] > 1
         instance = np.where(self.specific == ANYTHING, _first_values(self._sizes), self.specific)
         agrees, share = np.ones(len(self._constrained), dtype=bool), 1.0
@@ -286,17 +295,17 @@ class WeightedSpace:
         return np.array([self._hypothesis_codes(int(cell)) for cell in cells])[index]
 
     def _hypothesis_codes(self, cell: int) -> Codes:
-        """Return the codes of the hypothesis at a cell of the count cube; the cell after the last covers nothing."""
+        """Return the codes of the hypothesis at a cell of the count cube; index len(cube) is the empty hypothesis."""
         if cell == len(self._cube):
             return np.full(len(self._cube.sizes), NEVER)
         return self._cube.digits_of(cell)
 
     def all_codes(self) -> Iterator[Codes]:
-        """Yield the hypotheses that vote (all of them with noise); the one that covers nothing comes last."""
+        """Yield the codes of the hypotheses with a positive posterior, or of all with noise; the empty one is last."""
         return map(self._hypothesis_codes, self._voting_cells().tolist())
 
     def _voting_cells(self) -> NDArray[np.intp]:
-        """Return the cells of the hypotheses with a positive posterior, or of all hypotheses with noise."""
+        """Return the cube cells of the hypotheses with a positive posterior, or of all hypotheses with noise."""
         return np.flatnonzero(self._posterior) if self.noise == 0 else np.arange(len(self._posterior))
 
     def posterior(self) -> Floats:
@@ -304,14 +313,14 @@ class WeightedSpace:
         return self._posterior[self._voting_cells()]
 
     def posterior_of(self, codes: Codes) -> float:
-        """Return the posterior probability of one hypothesis, 0 if it requires an unknown value of an attribute."""
+        """Return the posterior probability of the hypothesis with these codes, 0 if it requires a value never seen."""
         is_never = codes == NEVER
         if is_never.any():
             return float(self._posterior[-1]) if is_never.all() else 0.0
         return float(self._posterior[self._cube.cells_of(codes[None, :])[0]])
 
     def find_query(self) -> tuple[Codes, float]:
-        """Return the codes of the instance whose covering posterior mass is closest to 1/2, and this mass."""
+        """Return the codes of the instance that a posterior mass closest to 1/2 covers, and this mass."""
         sizes = self._cube.sizes
         instances = np.stack([grid.ravel() for grid in np.indices(np.maximum(sizes, 1).tolist())], axis=1)
         instances = np.where(sizes > 0, instances, ANYTHING)
@@ -323,7 +332,7 @@ class WeightedSpace:
 def general_without_positives(negatives: Codes, sizes: Sequence[int], limit: int) -> Codes:
     """Return the most general conjunctions that cover no negative example, as codes of shape (n, n_attributes).
 
-    It is the general boundary if there are no positive examples; raises TooManyError beyond `limit`.
+    They are the general boundary if there are no positive examples. Raises TooManyError if there are more than `limit`.
     """
     first = np.concatenate([[0], np.cumsum(sizes)]).tolist()
     attribute = np.repeat(np.arange(len(sizes)), sizes)

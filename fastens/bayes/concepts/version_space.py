@@ -55,7 +55,10 @@ MAX_TRIED = 20_000  # maximum number of conjunctions to enumerate without a posi
 
 
 def _inner_members(model: Any, specific: list[Conjunction], general: list[Conjunction]) -> list[Conjunction] | None:
-    """Return the hypotheses that are neither in S nor in G, or None if there are too many to list."""
+    """Return the hypotheses of a fitted model that are neither in S nor in G, the lists `specific` and `general`.
+
+    Return None if S is the empty hypothesis and there are too many conjunctions to try.
+    """
     if specific[0].values is not None:
         candidates = _relaxations(specific[0], general)
     elif space_sizes(model._attribute_sizes()).semantic > MAX_TRIED:
@@ -66,7 +69,7 @@ def _inner_members(model: Any, specific: list[Conjunction], general: list[Conjun
 
 
 def _relaxations(specific: Conjunction, general: list[Conjunction]) -> Iterator[Conjunction]:
-    """Yield the conjunctions between S and G, each reached from S by dropping one constraint at a time."""
+    """Yield `specific` and all conjunctions above it, with fewer constraints, up to those in `general`."""
     seen, waiting = {specific}, [specific]
     while waiting:
         hypothesis = waiting.pop()
@@ -242,7 +245,10 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         return self
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
-        """Learn the two classes and return the class code of each label; raise ValueError for more classes."""
+        """Learn the two classes and return the class code of each label.
+
+        Raises ValueError for more than two classes, or if `positive` is not one of them.
+        """
         index = super()._learn_target(y)
         if len(self.classes_) > 2:
             raise ValueError(
@@ -456,7 +462,7 @@ class VersionSpaceClassifier(PosteriorMixin, DiscreteClassifier, SavedEstimator)
         return plot_lattice(specific, general, between, title=title, ax=ax)
 
     def _check_boundaries(self) -> None:
-        """Raise SpaceError if a noise model is used, which has no boundaries."""
+        """Raise SpaceError if a noise model replaces the version space, because it has no boundaries."""
         self._check_fitted()
         if self._has_positives and isinstance(self._space, WeightedSpace):
             raise SpaceError("noise must be 0 for the boundaries; with noise, every conjunction has a positive weight.")

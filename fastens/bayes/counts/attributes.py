@@ -29,7 +29,10 @@ WHOLE_FLOAT32 = 1 << 24  # smaller integers are exact in float32
 
 
 def as_floats(X: Any) -> Any:
-    """Convert numbers to floats for binning, to float32 if integers allow it; large arrays are converted in blocks."""
+    """Convert a numeric array to floats for binning, to float32 if all values are small integers, which are exact.
+
+    Floats are returned unchanged, and large arrays as rows that are converted in blocks.
+    """
     if X.dtype.kind == "f":
         return X
     if isinstance(X, np.ndarray) and X.size > CONVERTED_BLOCK:
@@ -57,7 +60,7 @@ def learn_limits(
 
 
 def binned(X: NDArray[Any], limits: Limits) -> NDArray[Any]:
-    """Return a table of floats with numbers replaced by bin positions; columns without edges and NaN are unchanged."""
+    """Return a table of floats whose columns with edges hold bin positions; NaN and other columns are unchanged."""
     if all(edges is None for edges in limits):
         return X
     out = np.array(X, dtype=np.float64, order="F")
@@ -108,7 +111,7 @@ def limits_from_arrays(arrays: dict[str, NDArray[Any]], is_categorical: NDArray[
 
 
 def declared_values(X: Any) -> list[Values]:
-    """Return the values that the dtype of each column declares, or None for columns that declare none."""
+    """Return the values that each column's dtype declares, None for other columns; empty if no column does."""
     return table_over(X).declared_values()
 
 
@@ -145,7 +148,10 @@ def specified_values(states: Mapping[str, Sequence[Any]], encoder: InputEncoder,
 
 
 def distinct_values(name: str, values: Any) -> list[Any]:
-    """Return the values that a user specifies for a column; raise ValueError if they are not distinct."""
+    """Return the values of a column that a user specifies as a list.
+
+    Raises ValueError, which names the argument `name`, unless they are distinct strings, numbers or booleans.
+    """
     is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
     listed = [value.item() if isinstance(value, np.generic) else value for value in values] if is_list else []
     is_plain = all(isinstance(value, str | bool | int | float) and not is_missing(value) for value in listed)
@@ -188,14 +194,20 @@ def with_categories(encoder: InputEncoder, categories: list[list[Any] | None]) -
 
 
 def _adds_values(observed: list[Any] | None, declared: Values, *, in_order: bool) -> bool:
-    """Return True if the declared values change the categories of a column."""
+    """Return True if declared values change the categories of a column, which were `observed`.
+
+    They do if one is new or, with `in_order`, if the two lists differ. Columns without either list do not change.
+    """
     if observed is None or declared is None:
         return False
     return observed != list(declared) if in_order else not set(declared) <= set(observed)
 
 
 def _widen_dtype(dtype: np.dtype[Any], largest: int) -> np.dtype[Any]:
-    """Return an unsigned type that holds codes up to `largest` + 1; other types are returned unchanged."""
+    """Return the narrowest unsigned type, at least as wide as `dtype`, that holds codes up to `largest` + 1.
+
+    Types that are not unsigned are returned unchanged.
+    """
     if dtype.kind != "u":
         return dtype
     return next(wider for wider in CODE_DTYPES if wider >= dtype and largest + 1 <= np.iinfo(wider).max)
@@ -242,8 +254,11 @@ class CodedInput(CategoricalInput):
         return self.categorical_features == "all"
 
     def _learn_table(self, X: Any) -> Any:
-        """Learn the categories of the columns and return `X` as codes, or as positions and numbers."""
-        if self._is_whole(X):
+        """Learn the categories and return `X` as codes of shape (n_samples, n_features), 0 if missing.
+
+        If some columns are numeric, return category positions and numbers instead, with NaN for missing values.
+        """
+        if self._is_integer_matrix(X):
             return super()._learn_table(ArrayTable(X))
         is_whole_table = self._comm.size == 1 and self._reads_codes and is_numeric_matrix(X)
         coded = _codes_of_ranges(X, self._encoder_threads()) if is_whole_table else None
@@ -255,25 +270,31 @@ class CodedInput(CategoricalInput):
         return codes.T
 
     def _check_table(self, X: Any) -> Any:
-        """Return `X` as codes, or as positions and numbers; integers from 0 are encoded directly."""
+        """Return `X` as codes, or as category positions and numbers, in the form of `_learn_table`.
+
+        A NumPy array is encoded directly if the categories of every column are 0, 1, ... .
+        """
         if is_numeric_matrix(X) and X.shape[1] == getattr(self, "n_features_in_", -1) and not self._encoder.names:
             sizes = [len(values or ()) for values in self._encoder.categories]
             if all(values == list(range(size)) for values, size in zip(self._encoder.categories, sizes, strict=True)):
                 return encode(X, np.array(sizes, dtype=np.int64), self._encoder_threads()).codes.T
-        return super()._check_table(ArrayTable(X) if self._as_fitted()._is_whole(X) else X)
+        return super()._check_table(ArrayTable(X) if self._as_fitted()._is_integer_matrix(X) else X)
 
-    def _is_whole(self, X: Any) -> bool:
-        """Return True if `X` is an integer array to encode directly, because floats cannot represent large integers."""
+    def _is_integer_matrix(self, X: Any) -> bool:
+        """Return True if `X` is an integer array of categorical columns, which floats may not represent exactly."""
         return self._reads_codes and is_numeric_matrix(X) and X.dtype.kind != "f"
 
 
 def is_numeric_matrix(X: Any, kinds: str = "iuf") -> bool:
-    """Return True if `X` is a non-empty NumPy matrix of native numbers of some dtype kinds."""
+    """Return True if `X` is a non-empty aligned NumPy matrix, not a subclass, with one of these dtype kinds."""
     return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in kinds and X.flags.aligned and X.size > 0
 
 
 def _codes_of_ranges(X: NDArray[Any], n_threads: int) -> tuple[NDArray[Any], list[list[Any] | None]] | None:
-    """Return codes and the categories 0 to maximum of each column, or None if a column is not a gapless range."""
+    """Return the codes of X, (n_features, n_samples), and the categories 0 to maximum of each column.
+
+    Return None unless every column holds each integer from 0 to its maximum, which is at most `LARGEST_PLAIN`.
+    """
     coded = encode_all(X, n_threads)
     if coded.faults.any() or coded.largest.max() > LARGEST_PLAIN:
         return None
@@ -302,7 +323,11 @@ class DiscreteClassifier(CategoricalInput):
         return as_codes(super()._check_table(X))
 
     def _declare(self, declared: Sequence[Sequence[Any]], codes: Codes) -> Codes:
-        """Set the categories to `declared`, which must include all values of the table, and return the new codes."""
+        """Set the categories to `declared`, a list of values for each column, and return the codes for them.
+
+        `codes` are indices of the learned categories. Raises ValueError if `declared` is invalid or lacks a learned
+        value.
+        """
         if not isinstance(declared, Sequence) or isinstance(declared, str):
             raise ValueError(f"categories must be None or a list of the values of each column; got {declared!r}.")
         listed = [distinct_values(f"categories[{j}]", values) for j, values in enumerate(declared)]
@@ -318,7 +343,10 @@ class DiscreteClassifier(CategoricalInput):
         return codes
 
     def _extend_table(self, X: Any) -> Codes:
-        """Encode a table like `_check_table`, but add new values as categories, or raise if values are declared."""
+        """Encode a table like `_check_table`, but add new values as categories.
+
+        Raises ValueError for new values if the user declared the categories.
+        """
         X = dense(X)
         table = self._encoder.matched(X, type(self).__name__)
         encoder = extend_encoder(self._encoder, table)
@@ -336,7 +364,7 @@ class DiscreteClassifier(CategoricalInput):
 
 
 def _check_declared(declared: Sequence[Any], learned: Sequence[Any]) -> None:
-    """Raise ValueError if a column holds a value that is not declared."""
+    """Raise ValueError if a column has a learned value that is not among its declared values."""
     for j, (values, seen) in enumerate(zip(declared, learned, strict=True)):
         among = set(values)
         unknown = [value for value in seen or [] if value not in among]

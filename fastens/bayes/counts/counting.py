@@ -44,7 +44,7 @@ class LabelledCodes(NamedTuple):
 
 
 def offsets_of(n_codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the first cell of each column in the concatenation of all columns, and the total number of cells."""
+    """Return the offset of each column's cells if all columns are concatenated, followed by the total number."""
     return np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
 
 
@@ -97,7 +97,7 @@ def pair_counts(rows: LabelledCodes, n_codes: NDArray[np.int64], n_classes: int)
 
 
 def check_pairs(n_codes: NDArray[np.int64], n_classes: int) -> None:
-    """Raise ValueError if the counts of pairs would use too much memory."""
+    """Raise ValueError if the pair counts of columns with `n_codes` codes exceed the maximum number of cells."""
     n_cells = n_classes * int(n_codes.sum()) ** 2
     if n_cells > MAX_PAIRS:
         raise ValueError(
@@ -116,9 +116,10 @@ def without_missing(counts: Counts, n_codes: NDArray[np.int64]) -> Counts:
 
 
 def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes:
-    """Return the codes of a table, or CSR matrix, of category positions: 0 for NaN, p + 1 for position p.
+    """Return the codes of a table, or CSR matrix, of category positions, with the largest position of each column.
 
-    Positions of at least `n_categories` get the code n_categories + 1.
+    NaN becomes 0, positions p below `n_categories` of the column p + 1, and all other values n_categories + 1. The
+    faults of a column are flags for negative values and fractions.
     """
     n_rows, n_features = X.shape
     dtype = next(dtype for dtype in CODE_DTYPES if n_categories.max(initial=0) + 1 <= np.iinfo(dtype).max)
@@ -137,7 +138,10 @@ def encode(X: Any, n_categories: NDArray[np.int64], n_threads: int = 1) -> Codes
 
 
 def encode_all(X: Any, n_threads: int = 1) -> Codes:
-    """Return the codes of a table of category positions, 0 for NaN and p + 1 for p; every position is a category."""
+    """Return the result of `encode` for a table in which every position is a category.
+
+    If a position is at least `MAX_CATEGORIES`, codes are cut off at 255; callers check the largest positions.
+    """
     narrow = np.iinfo(np.uint8).max - 1
     coded = encode(X, np.full(X.shape[1], narrow, dtype=np.int64), n_threads)
     if coded.largest.max(initial=0) < narrow or coded.largest.max() >= MAX_CATEGORIES:
@@ -202,7 +206,7 @@ class CountCube:
 
 
 def check_cube_size(sizes: Sequence[int], n_classes: int) -> None:
-    """Raise ValueError if the cube would use too much memory."""
+    """Raise ValueError if a cube over attributes with these numbers of values exceeds the maximum number of counts."""
     n_cells = math.prod(n + 1 for n in sizes)
     if n_cells * n_classes > MAX_NUMBERS:
         raise ValueError(
@@ -222,7 +226,7 @@ CODES_BETWEEN_SIGNALS = 1 << 26  # codes counted between checks for KeyboardInte
 
 
 def n_cells(family: Sequence[int], sizes: Sequence[int]) -> int:
-    """Return the number of combinations of values of the variables in a family."""
+    """Return the number of combinations of the values of the variables with the indices `family`."""
     return math.prod([sizes[column] for column in family])
 
 
@@ -279,7 +283,7 @@ class FamilyLayout:
         return counts
 
     def _add_rows(self, rows: CodedRows, is_complete: NDArray[np.uint8], out: Counts) -> None:
-        """Add the rows of this process to the counts `out`, by joint families if that is faster."""
+        """Add the rows of this process, or their weights, to the counts `out`, by joint families if that is faster."""
         codes, weights, n_threads = rows.codes, rows.weights, rows.n_threads
         if not codes.size or not out.size:
             return
@@ -297,7 +301,7 @@ class FamilyLayout:
     def _count_rows(
         self, codes: NDArray[Any], weights: Array | None, is_complete: NDArray[np.uint8], out: Counts, n_threads: int
     ) -> None:
-        """Add the rows of this process to the counts `out`, family by family."""
+        """Add the rows, or their weights, to the counts `out` of all families, each counted from the codes."""
         n_codes, n_families = self.columns.size * codes.shape[1], len(self.shapes)
         n_threads = min(threads_for(n_codes, n_threads, COUNT_GRAIN), n_families)
         at_once = max(CODES_BETWEEN_SIGNALS * n_families // max(n_codes, 1), n_threads)
@@ -370,7 +374,7 @@ def family_counts(rows: CodedRows, families: Sequence[Family]) -> list[Counts]:
 
 
 def complete_columns(codes: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return 1 for each column in which every code is a valid position, otherwise 0."""
+    """Return 1 for each column whose codes are all from 1 to its size, so that no value is missing, otherwise 0."""
     is_complete = (codes.min(axis=1, initial=1) == 1) & (codes.max(axis=1, initial=1) <= sizes)
     return is_complete.astype(np.uint8)
 

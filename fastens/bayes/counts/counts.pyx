@@ -24,7 +24,7 @@ cdef struct Counting:
 
 
 cdef void _count_column(const Counting* c, Py_ssize_t j, const any_code_t* codes, count_t* out) noexcept nogil:
-    """Add the rows, or their weights, to the counts of column j by class and code."""
+    """Add the weight of each row, or 1, to the counts of column j by class and code, in `out` as in `count_cells`."""
     cdef Py_ssize_t i, stride = c.n_cells
     cdef const int32_t* y = c.y
     cdef const float64_t* weight = c.weight
@@ -37,7 +37,7 @@ cdef void _count_column(const Counting* c, Py_ssize_t j, const any_code_t* codes
 cdef void _count_keys(
     const any_code_t* codes, const int64_t* keys, const float64_t* weight, Py_ssize_t n_rows, count_t* out
 ) noexcept nogil:
-    """Add the rows, or their weights, to the cells `keys[i] + codes[i]`."""
+    """Add the weight of each row i, or 1, to out[keys[i] + codes[i]]."""
     cdef Py_ssize_t i
     for i in range(n_rows):
         count_row(&out[keys[i] + codes[i]], weight, i)
@@ -46,7 +46,7 @@ cdef void _count_keys(
 cdef void _count_column_partners(
     const Counting* c, Py_ssize_t column, const any_code_t* codes, count_t* out
 ) noexcept nogil:
-    """Add the rows to the counts of all pairs of a column and a later column."""
+    """Add the weight of each row, or 1, to the counts of all pairs of `column` and a later column."""
     cdef int64_t[PAIR_ROWS] keys
     cdef Py_ssize_t n_rows = c.n_rows, n_cells = c.n_cells
     cdef const int32_t* y = c.y
@@ -68,7 +68,7 @@ cdef void _count_keyed_pairs(
     const any_code_t* codes, const int64_t* keys, const int32_t* rows, const float64_t* weight, Py_ssize_t n,
     count_t* out
 ) noexcept nogil:
-    """Add the rows whose code is known to the cells `keys[i] + codes[rows[i]] - 1`."""
+    """Add the weight of each row rows[i], or 1, to out[keys[i] + code - 1], unless the code is 0 (missing)."""
     cdef Py_ssize_t i
     for i in range(n):
         if codes[rows[i]]:
@@ -78,7 +78,7 @@ cdef void _count_keyed_pairs(
 cdef void _count_pair_partners(
     const Counting* c, Py_ssize_t index, const any_code_t* codes, count_t* out
 ) noexcept nogil:
-    """Add the rows to the counts of all triples of the pair of columns `index` and a later column."""
+    """Add the weight of each row, or 1, to the counts of all triples of pair `index` and a later column."""
     # `pair` holds both columns and the start of their block.
     cdef int64_t[PAIR_ROWS] keys
     cdef int32_t[PAIR_ROWS] rows
@@ -117,7 +117,7 @@ cdef inline void _count_item(const Counting* c, Py_ssize_t i, const any_code_t* 
 
 
 cdef inline void _count_codes(const Counting* c, Py_ssize_t i, const any_code_t* codes) noexcept nogil:
-    """Count column or pair i of the job, in integers or, with weights, in floats."""
+    """Count item i of the job (see `_count_item`), in integers or, with weights, in floats."""
     if c.weight == NULL:
         _count_item(c, i, codes, <int64_t*> c.out)
     else:
@@ -125,7 +125,7 @@ cdef inline void _count_codes(const Counting* c, Py_ssize_t i, const any_code_t*
 
 
 cdef void _count_task(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
-    """Count column or pair i of the job, whose codes have any type; `job` is a `Counting`."""
+    """Count item i of the job, a `Counting` (see `_count_item`), for codes of 1, 2 or 4 bytes."""
     cdef const Counting* c = <const Counting*> job
     if c.code_size == sizeof(uint8_t):
         _count_codes(c, i, <const uint8_t*> c.codes)
@@ -185,7 +185,10 @@ cdef enum Faults:
 
 
 cdef inline int64_t _check_position(position_t x, uint8_t* fault) noexcept nogil:
-    """Return a position as an integer, -1 for NaN, or -2 for other numbers, whose fault is added to `fault`."""
+    """Return a position as an integer, or -1 for NaN.
+
+    Negative numbers and fractions return -2 and set their flag, `NEGATIVE` or `NOT_WHOLE`, in `fault`.
+    """
     if position_t is int64_t:
         if x >= 0:
             return x
@@ -207,10 +210,10 @@ cdef void _encode_rows(
     const char* x, Py_ssize_t stride, Py_ssize_t n, int64_t limit, any_code_t* out, const position_t* value_type,
     int64_t* max_position, uint8_t* fault
 ) noexcept nogil:
-    """Write the codes of n values of a column, which are `stride` bytes apart, and update the largest position.
+    """Write to `out` the codes of n values of a column, which are `stride` bytes apart.
 
-    Missing values become 0, positions p below `limit` become p + 1, and all other values `limit` + 1. The pointer
-    `value_type` only selects the type of the values.
+    Missing values become 0, positions p below `limit` become p + 1, and all other values `limit` + 1. `max_position` is
+    raised to the largest position, and flags are added to `fault`. `value_type` only selects the type of the values.
     """
     cdef Py_ssize_t i
     cdef int64_t position
@@ -252,7 +255,7 @@ cdef void _encode_part(
 
 
 cdef inline void _encode_values(const Encoding* e, Py_ssize_t part, any_code_t* codes) noexcept nogil:
-    """Encode all columns of a part of the rows, whose values have any type."""
+    """Encode all columns of a part of the rows, for values of each type."""
     if e.value_type == SINGLE:
         _encode_part(e, part, codes, <const float32_t*> NULL)
     elif e.value_type == DOUBLE:
@@ -280,7 +283,11 @@ def encode_positions(
     uint8_t[:, ::1] faults,
     int n_threads,
 ):
-    """Write the codes of each column, and the largest position and the faults of each part of the rows and column."""
+    """Write the codes of `_encode_rows` for each column of category positions, with a part of the rows per thread.
+
+    Positions of column j that are at least limits[j] have the code limits[j] + 1. `largest`, the largest position, and
+    `faults`, flags of negative values and fractions, are updated by part and column, (n_parts, n_features).
+    """
     cdef Encoding job
     cdef Py_ssize_t n_parts = largest.shape[0]
     job.x, job.row_stride, job.column_stride = <const char*> &X[0, 0], X.strides[0], X.strides[1]

@@ -74,7 +74,7 @@ cdef inline int n_fixed(const int64_t* digits, const Shape* shape) noexcept nogi
 # ------------------------------------------------------------------------------------------------------------- trees
 
 cdef inline double log_children(const double* log_q, int64_t cell, int j, const Shape* shape) noexcept nogil:
-    """Return the total log evidence of the parts of a cell after a split on attribute j."""
+    """Return the sum of the log evidence `log_q` over the parts of a cell after a split on attribute j."""
     cdef int64_t v
     cdef double total = 0
     for v in range(1, shape.sizes[j] + 1):
@@ -83,7 +83,7 @@ cdef inline double log_children(const double* log_q, int64_t cell, int j, const 
 
 
 cdef inline double log_gamma_ratio(double base, double n, const double* table, Py_ssize_t n_table) noexcept nogil:
-    """Return log(gamma(base + n) / gamma(base)), from the table if n is an integer in its range."""
+    """Return log(gamma(base + n) / gamma(base)), which is table[n] if n is an integer below `n_table`."""
     cdef Py_ssize_t index = <Py_ssize_t> n if n < n_table else 0
     return table[index] if index == n else lgamma(base + n) - lgamma(base)
 
@@ -91,7 +91,10 @@ cdef inline double log_gamma_ratio(double base, double n, const double* table, P
 cdef inline double log_leaf(
     const double* counts, Py_ssize_t n_classes, double alpha, const double* tables, Py_ssize_t n_table
 ) noexcept nogil:
-    """Return the log evidence of class counts under a symmetric Dirichlet prior."""
+    """Return the log evidence of class counts under a symmetric Dirichlet(alpha) prior.
+
+    `tables` are as in `tree_evidence`; a row has `n_table` entries.
+    """
     cdef double total = 0, evidence = 0
     cdef Py_ssize_t k
     for k in range(n_classes):
@@ -101,7 +104,7 @@ cdef inline double log_leaf(
 
 
 cdef inline double log_sum_or_max(const double* terms, int n, bint maximise) noexcept nogil:
-    """Return the log of the sum of n exponentials or, if `maximise`, the largest term."""
+    """Return log(sum(exp(terms))) of n terms or, if `maximise`, their maximum."""
     cdef double largest = -INFINITY, total = 0
     cdef int i
     for i in range(n):
@@ -118,7 +121,7 @@ def tree_evidence(
     const double[:, ::1] counts, const int64_t[:, ::1] layout, const double[:, ::1] log_prior, double alpha,
     const double[:, ::1] tables, bint maximise, double[::1] log_f, double[::1] log_q
 ):
-    """Write the log evidence of each cell as a leaf, and summed over all trees on it (or of the best tree).
+    """Write the log evidence of each cell as a leaf to `log_f`, and of all trees on it to `log_q` (best if `maximise`).
 
     `layout` holds sizes and strides. `log_prior[:, d]` holds the log prior probabilities of a leaf and of each split if
     d attributes are fixed. Parts of a cell have smaller indices than the cell. `tables[:, n]` holds the logs of
@@ -149,7 +152,9 @@ def tree_evidence(
 def tree_reach(
     const double[::1] log_q, const int64_t[:, ::1] layout, const double[:, ::1] log_prior, double[::1] reach
 ):
-    """Write the posterior probability that a row in each cell reaches a node on it; the last cell is the root, with 1.
+    """Add to `reach` the posterior probability that a row in each cell reaches a node on it.
+
+    `reach` must hold 1 for the last cell, which is the root, and 0 elsewhere; the others are as in `tree_evidence`.
     """
     cdef Shape shape = Shape(&layout[0, 0], &layout[1, 0], <int> layout.shape[1])
     cdef int64_t digits[MAX_ATTRIBUTES]
@@ -213,7 +218,7 @@ cdef inline Family _get_family(const Families* all, Py_ssize_t index) noexcept n
 cdef inline void _add_column_cells(
     const any_code_t* codes, int64_t size, int64_t stride, Py_ssize_t n, int64_t* cells
 ) noexcept nogil:
-    """Add the offset of the code of a column to the cells of n rows; missing or invalid codes add NO_CELL."""
+    """Add (code - 1) * stride to the cells of n rows; codes that are not from 1 to `size` add NO_CELL instead."""
     cdef Py_ssize_t i
     cdef int64_t position
     for i in range(n):
@@ -224,7 +229,7 @@ cdef inline void _add_column_cells(
 cdef inline void _find_cells(
     const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Family family, const int64_t* sizes, int64_t* cells
 ) noexcept nogil:
-    """Write the cell of each of n rows in the table of a family, negative if a value is missing."""
+    """Write to `cells` the cell of each of n rows in the table of a family, negative if a code is not valid."""
     cdef Py_ssize_t i, k
     for i in range(n):
         cells[i] = 0
@@ -235,7 +240,7 @@ cdef inline void _find_cells(
 cdef inline void _find_small_cells(
     const any_code_t* codes, Py_ssize_t n_rows, Py_ssize_t n, Family family, uint16_t* cells
 ) noexcept nogil:
-    """Write the 16-bit cells of n rows for a family with few cells and no missing values."""
+    """Write to `cells` the cell of each of n rows, for a family with at most 65536 cells and no missing values."""
     # Find the cells of families with few cells and no missing values. The compiler vectorises the 16-bit additions;
     # intermediate sums may wrap around, but the final sums are correct.
     cdef Py_ssize_t i, k
@@ -256,7 +261,7 @@ cdef void _count_family(
     const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, const int64_t* sizes,
     count_t* out
 ) noexcept nogil:
-    """Add all rows, or their weights, to the counts of a family; rows with missing values are skipped."""
+    """Add the weight of each row, or 1, to its cell in `out`, the table of a family, unless a value is missing."""
     cdef int64_t[BLOCK] cells
     cdef Py_ssize_t block, first, n, i
     for block in range((n_rows + BLOCK - 1) // BLOCK):
@@ -271,7 +276,7 @@ cdef void _count_family(
 cdef void _count_small_family(
     const any_code_t* codes, const float64_t* weight, Py_ssize_t n_rows, Family family, Py_ssize_t n_cells, count_t* out
 ) noexcept nogil:
-    """Add all rows, or their weights, to the counts of a family with few cells and no missing values."""
+    """Add the weight of each row, or 1, to its cell in `out`, for a family with few cells and no missing values."""
     # Neighbouring rows often fall into the same cell; separate counters avoid store-to-load dependencies between them.
     cdef uint16_t[BLOCK] cells
     cdef uint32_t[N_COUNTERS * SMALL_CELLS] counters
@@ -302,7 +307,7 @@ cdef void _count_small_family(
 
 
 cdef inline void _add_counters(uint32_t* counters, Py_ssize_t n_cells, count_t* out) noexcept nogil:
-    """Add the sums of the separate counters to the counts and set the counters to 0."""
+    """Add the `N_COUNTERS` separate counters of each cell to `out` and set them to 0."""
     cdef Py_ssize_t i
     for i in range(n_cells):
         out[i] += <count_t> counters[i] + counters[n_cells + i] + counters[2 * n_cells + i] + counters[3 * n_cells + i]
@@ -335,7 +340,7 @@ cdef inline void _count_codes(const Families* all, Py_ssize_t index, const any_c
 
 
 cdef void _count_task(void* job, Py_ssize_t index, int32_t thread) noexcept nogil:
-    """Add all rows to the counts of family `index`, whose codes have any type; `job` is a `Families`."""
+    """Add all rows to the counts of family `index` of the job, a `Families`, for codes of 1, 2 or 4 bytes."""
     cdef const Families* all = <const Families*> job
     if all.code_size == sizeof(uint8_t):
         _count_codes(all, index, <const uint8_t*> all.codes)
@@ -357,7 +362,11 @@ def count_families(
     count_t[::1] out,
     int n_threads,
 ):
-    """Add the weight of each row, or 1, to out[offsets[f] + cell] for each family f; threads own whole families."""
+    """Add the weight of each row, or 1, to out[offsets[f] + cell] for each family f, unless a value is missing.
+
+    Family f consists of columns[starts[f]:starts[f + 1]], and its cell is the sum of (code - 1) * stride over them.
+    `sizes` and `is_complete`, 1 without missing values, are by column. Each thread counts whole families.
+    """
     cdef Families job
     job.codes, job.code_size, job.n_rows = &codes[0, 0], sizeof(any_code_t), codes.shape[1]
     job.sizes, job.is_complete, job.weight, job.counts = &sizes[0], &is_complete[0], weight_pointer(weight), &out[0]
@@ -421,7 +430,7 @@ def add_margins(
 cdef inline void _add_entries(
     const int64_t* cells, Py_ssize_t n, Py_ssize_t width, const float64_t* table, float64_t* out
 ) noexcept nogil:
-    """Add the table entry of the cell of each of n rows to `out`; negative cells add nothing."""
+    """Add the `width` numbers of `table` at the cell of each of n rows to the row in `out`; negative cells add none."""
     cdef Py_ssize_t i, c
     cdef const float64_t* entry
     for i in range(n):
@@ -432,7 +441,7 @@ cdef inline void _add_entries(
 
 
 cdef inline void _add_block_entries(const Families* all, Py_ssize_t first, const any_code_t* codes) noexcept nogil:
-    """Add the table entries of all families to the block of rows that begins at `first`."""
+    """Add the table entries of all families to `out`, for the block of rows that begins at `first`."""
     cdef int64_t[BLOCK] cells
     cdef Py_ssize_t f, n = min(<Py_ssize_t> BLOCK, all.n_rows - first)
     for f in range(all.n_families):
@@ -441,7 +450,7 @@ cdef inline void _add_block_entries(const Families* all, Py_ssize_t first, const
 
 
 cdef void _add_entries_task(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Add the table entries of all families to a block of rows; `job` is a `Families`."""
+    """Add the table entries of all families to `out` for a block of rows of the job, a `Families`."""
     cdef const Families* all = <const Families*> job
     if all.code_size == sizeof(uint8_t):
         _add_block_entries(all, block * BLOCK, <const uint8_t*> all.codes)
@@ -462,7 +471,10 @@ def add_family_entries(
     float64_t[:, ::1] out,
     int n_threads,
 ):
-    """Add the rows table[offsets[f] + cell of row i] of all families f in which row i has a cell to out[i]."""
+    """Add table[offsets[f] + cell of row i] to out[i] for all families f in which row i has no missing value.
+
+    The cells and the other arguments are as in `count_families`.
+    """
     cdef Families job
     job.codes, job.code_size, job.n_rows, job.sizes = &codes[0, 0], sizeof(any_code_t), codes.shape[1], &sizes[0]
     job.starts, job.columns, job.strides, job.offsets = &starts[0], &columns[0], &strides[0], &offsets[0]

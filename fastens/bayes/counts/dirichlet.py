@@ -17,7 +17,7 @@ SMOOTHINGS = ("laplace", "m", "kt", "bdeu", "none")
 
 
 def _is_pseudo_counts(value: Any) -> bool:
-    """Return True if the value is a vector of finite, non-negative numbers."""
+    """Return True if the value is a list, tuple or one-dimensional array of finite numbers >= 0."""
     if not isinstance(value, list | tuple | np.ndarray):
         return False
     array = np.asarray(value)
@@ -78,7 +78,7 @@ class Groups:
         return np.repeat(values, self.sizes, axis=-1)
 
     def normalise(self, mass: Array) -> Array:
-        """Return the mass divided by the sum of its group; groups without mass become uniform."""
+        """Return `mass`, (n_rows, n_cells), divided by the sum of its group; groups without mass become uniform."""
         sums = self.sums(mass)
         if (sums > 0).all():
             return mass / self.spread(sums)
@@ -87,7 +87,10 @@ class Groups:
         return np.divide(mass, total, out=np.broadcast_to(equal, mass.shape).copy(), where=total > 0)
 
     def estimate(self, counts: Array, mode: str) -> Array:
-        """Return cell probabilities by the posterior mean ("bayes"), the mode ("map") or frequencies ("ml")."""
+        """Return the probability of each cell in its group, (n_rows, n_cells).
+
+        The `mode` is "bayes" for posterior means, "map" for posterior modes, and "ml" for relative frequencies.
+        """
         if mode == "ml":
             return self.normalise(counts)
         return self.normalise(counts + self.pseudo if mode == "bayes" else np.maximum(counts + self.pseudo - 1, 0))
@@ -178,7 +181,7 @@ def class_information(singles: NDArray[Any], sizes: NDArray[np.int64]) -> Array:
 
 
 def _block_sums(values: NDArray[Any], sizes: NDArray[np.int64], axis: int) -> NDArray[Any]:
-    """Return sums over the cells of each column along an axis, which has one entry per column afterwards."""
+    """Return the sums over the `sizes` cells of each column along an axis, which then has one entry per column."""
     shape = (*values.shape[:axis], len(sizes), *values.shape[axis + 1 :])
     sums = np.zeros(shape, dtype=values.dtype)
     filled = np.flatnonzero(sizes)

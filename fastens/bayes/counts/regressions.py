@@ -67,7 +67,7 @@ def residual_squares(coefficients: Array, moments: Array) -> Array:
 
 
 def pooled_variance(moments: Array) -> float:
-    """Return the residual variance of the regressions of all cells, or 1 without degrees of freedom."""
+    """Return the residual variance of the regressions in all cells together, or 1 without degrees of freedom."""
     n_coefficients = moments.shape[-1] - 1
     freedom = float(np.maximum(moments[..., 0, 0] - n_coefficients, 0).sum())
     squares = float(residual_squares(regress(moments, 0, 1.0)[..., :-1], moments).sum())

@@ -52,7 +52,10 @@ class Evidence:
         return self.responses[:, np.arange(len(self.y)), self.y]
 
     def member_noise(self) -> Array | None:
-        """Return the probability of a wrong vote of each member, fixed or a posterior mean, or None without noise."""
+        """Return each member's probability of a wrong vote, (n_members,), or None without noise.
+
+        It is `noise` itself, or its posterior mean if `noise` holds the two parameters of a beta prior.
+        """
         n_members = len(self.responses)
         if self.noise is None:
             return None
@@ -80,7 +83,7 @@ class Evidence:
 
 
 def _weighted_sums(row_log_likelihoods: Array, weight: Array) -> Array:
-    """Return the weighted sums over the rows of log likelihoods, (n_members, n_rows); impossible rows give -inf."""
+    """Return the sum over rows of weight times log likelihood, (n_members,); rows of weight 0 are ignored."""
     return (row_log_likelihoods[:, weight > 0] * weight[weight > 0]).sum(axis=1)
 
 
@@ -240,7 +243,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         self._set_posterior(_make_evidence(responses, data, self.noise), prior)
 
     def _validation_or_training_rows(self, data: MemberData) -> MemberData:
-        """Return the validation set if there is one, otherwise the training rows."""
+        """Return the validation set with encoded targets if there is one, otherwise the training rows."""
         if data.validation is None:
             return data
         X_val, y_val = data.validation
@@ -256,7 +259,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
         self._set_weights(evidence, prior)
 
     def _set_weights(self, evidence: Evidence, prior: Array) -> None:
-        """Set how the members are combined, given the evidence and the posterior."""
+        """Set the attributes of a subclass that combine the members, such as `weights_`, after the posterior."""
         raise NotImplementedError
 
     # Members --------------------------------------------------
@@ -310,7 +313,7 @@ class BaseCombination(BaseClassifier, BaseWeightedMembers):
 
 
 def _ignore_unseen_classes(data: MemberData, folds: list[Fold]) -> MemberData:
-    """Return the data with weight 0 for rows of a class that the training rows of their fold lack.
+    """Return the data with weight 0 for test rows of a class that the training rows of their fold lack.
 
     No member could learn such a class, so the row says nothing about the hypotheses.
     """
@@ -324,7 +327,10 @@ def _ignore_unseen_classes(data: MemberData, folds: list[Fold]) -> MemberData:
 
 
 def _make_evidence(responses: list[Array], data: MemberData, noise: Any) -> Evidence:
-    """Return the evidence of the rows for which every member has a response."""
+    """Return the evidence of the rows for which every member has a response.
+
+    `responses` are class probabilities or votes, (n_rows, n_classes) for each member; `noise` is the parameter.
+    """
     rows = rows_with_responses(responses)
     return Evidence(np.stack(responses)[:, rows], data.y[rows].astype(np.intp), data.weight[rows], noise)
 

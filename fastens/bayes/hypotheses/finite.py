@@ -356,7 +356,7 @@ def _argmax_of_logs(logs: Array) -> Any:
 
 
 def _check_likelihoods(likelihoods: Any) -> Array:
-    """Return the table of likelihoods as an array of probabilities."""
+    """Return the table as an array; raise ValueError unless each row holds probabilities that sum to 1."""
     table = floats_in("likelihoods", likelihoods)
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"likelihoods must have a row for each hypothesis; got shape {table.shape}.")
@@ -370,7 +370,10 @@ def _check_likelihoods(likelihoods: Any) -> Array:
 
 
 def _check_labels(name: str, labels_of_user: Any, default: list[Any]) -> NDArray[Any]:
-    """Return distinct labels, passed by the user or else `default`; raise ValueError unless their numbers match."""
+    """Return the labels that the user passed for the parameter `name` or, if None, `default`, as an array.
+
+    Raises ValueError unless they are distinct and as many as `default`.
+    """
     labels = default if labels_of_user is None else _as_list(labels_of_user)
     is_one_each = all(isinstance(label, Hashable) and not is_missing(label) for label in labels)
     if len(labels) != len(default) or not is_one_each or len(set(labels)) != len(labels):
@@ -382,7 +385,7 @@ def _check_labels(name: str, labels_of_user: Any, default: list[Any]) -> NDArray
 
 
 def _restore_tuples(label: Any) -> Any:
-    """Return a label read from a file, in which tuples have become lists."""
+    """Return a label read from a file, in which tuples have become lists, with tuples again."""
     return tuple(map(_restore_tuples, label)) if isinstance(label, list) else label
 
 

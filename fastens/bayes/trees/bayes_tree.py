@@ -112,7 +112,10 @@ class BaseBayesTree(BaseDecisionTree):
         return count_candidate_splits(tree, n_features, n_drawn, random_thresholds=self._has_random_thresholds)
 
     def _evidence_statistics(self, data: TrainingData, all_rows: AllRows) -> Array:
-        """Return the statistics of all nodes over the evidence rows, shape (n_statistics, n_nodes)."""
+        """Return the statistics of all nodes over the rows that score prunings, shape (n_statistics, n_nodes).
+
+        If `evidence` is "honest", these are the rows that did not grow the tree.
+        """
         weight = all_rows.sample_weight
         if self.evidence == HONEST:
             weight = np.where(self._growing_rows(data), 0.0, _weights_or_ones(all_rows))
@@ -121,7 +124,7 @@ class BaseBayesTree(BaseDecisionTree):
         return self._sum_statistics(data, all_rows.y, weight) if grown is None else grown
 
     def _stored_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
-        """Return the statistics of all nodes that the tree itself stores, or None if they are not exact."""
+        """Return the node statistics, (n_statistics, n_nodes), that the tree stores; None if not exact."""
         return None
 
     def _add_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
@@ -161,7 +164,7 @@ class BaseBayesTree(BaseDecisionTree):
         return np.stack(statistics)
 
     def _learn_leaf_prior(self, data: TrainingData) -> None:
-        """Learn the data-dependent constants of the leaf prior from the targets."""
+        """Set the constants of the leaf prior that depend on the targets; the default sets none."""
 
     @property
     def _leaf_prior(self) -> LeafPrior:
@@ -290,7 +293,7 @@ class BaseBayesTree(BaseDecisionTree):
         return single_tree(self, TreeEnsemble.from_trees([tree], [0], trees.baseline, trees.binning))
 
     def _leaf_values(self, nodes: NDArray[np.integer]) -> Array:
-        """Return the posterior means of the nodes as leaves, shape (n, n_values)."""
+        """Return the posterior means of these nodes as leaves, shape (len(nodes), n_values)."""
         return self._leaf_prior.values(self._node_statistics)[:, nodes].T
 
     def _map_values(self, X: Any) -> Array:
@@ -302,7 +305,11 @@ class BaseBayesTree(BaseDecisionTree):
         return self._leaf_values(self._prunings.draw_nodes(self.apply(X), random))
 
     def _ancestor_weights(self, leaves: NDArray[np.integer]) -> tuple[NDArray[np.intp], NDArray[np.integer], Array]:
-        """Return (index of the leaf, node, probability) of every node that may replace a leaf, (n_pairs,) each."""
+        """Return three arrays of pairs of a leaf and a node on its path that may replace it, shape (n_pairs,).
+
+        They hold the index of the leaf in `leaves`, the node, and the probability that a pruning ends the path at the
+        node. Pairs with a negligible probability are left out.
+        """
         index, node = np.arange(len(leaves)), leaves
         indices, nodes = [index], [node]
         while len(index):
@@ -316,7 +323,10 @@ class BaseBayesTree(BaseDecisionTree):
         return index[matters], node[matters], weight[matters]
 
     def _quantiles(self, X: Any, levels: Array, column: int, *, of_target: bool = False) -> Array:
-        """Return posterior quantiles of value `column` or, if `of_target`, of a new target, (n_samples, n_levels)."""
+        """Return posterior quantiles at these levels for each row, shape (n_samples, n_levels).
+
+        They are quantiles of value `column` of the row's leaf or, if `of_target`, of a new target.
+        """
         leaves, row = np.unique(self.apply(X), return_inverse=True)
         index, node, weight = self._ancestor_weights(leaves)
         statistics, prior = self._node_statistics[:, node], self._leaf_prior
@@ -367,9 +377,10 @@ def _weights_or_ones(data: AllRows) -> Array:
 
 
 def _round_to_exact_sums(numbers: Array, total_weight: float) -> Array:
-    """Round numbers to multiples of a step that makes their sums exact, so weights equal repeated rows.
+    """Round numbers to multiples of a step, so that sums with a total weight of `total_weight` are exact.
 
-    The total weight is capped at `_MAX_COPIES` because larger totals would leave too few bits of precision.
+    Then, integer weights equal repeated rows. The total weight is capped at `_MAX_COPIES` because larger totals would
+    leave too few bits of precision.
     """
     fraction, exponent = math.frexp(max(np.abs(numbers).max() * min(total_weight, _MAX_COPIES), 1e-290))
     step = math.ldexp(1.0, exponent - (fraction == 0.5) - 52)
@@ -381,7 +392,7 @@ _HALVINGS = 60
 
 
 def interval_levels(coverage: Any) -> Array:
-    """Return both quantile levels of a central interval with this coverage; raise ValueError if it is invalid."""
+    """Return the levels (1 - coverage) / 2 and (1 + coverage) / 2; raise ValueError if `coverage` is invalid."""
     real(0, 1, open_low=True, open_high=True).check("coverage", coverage)
     return np.array([(1 - coverage) / 2, (1 + coverage) / 2])
 
@@ -460,7 +471,10 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return ClassPrior(tuple((self._prior_rows / 2 * (1 / n_classes + self._class_shares)).tolist()), (n_classes,))
 
     def _stored_statistics(self, tree: Tree, weight: Array | None) -> Array | None:
-        """Return the class weights of all nodes from the tree, or None if its weights are not exact."""
+        """Return the class weights of all nodes, (n_statistics, n_nodes), from the grown tree.
+
+        Return None if they are not exact, because weights are fractions or the total is too large.
+        """
         is_known = float(tree.weight[0]) < MAX_COUNTED and are_copies(weight)
         return (
             node_statistics(tree, class_statistics(tree, nodes_of(tree).leaf, self._leaf_prior)) if is_known else None
@@ -528,7 +542,7 @@ class BayesTreeClassifier(PosteriorMixin, TreesClassifier, BaseBayesTree):
         return np.stack([self._quantiles(X, levels, k) for k in range(len(self.classes_))], axis=1)
 
     def _check_prior(self, arrays: dict[str, np.ndarray]) -> None:
-        """Raise ValueError if the constants of the prior read from a file are malformed."""
+        """Raise ValueError if class shares or the prior weight, read from a file, are malformed."""
         shares = self._class_shares
         if shares.shape != (len(self.classes_),) or not ((shares >= 0) & (shares <= 1)).all():
             raise ValueError("the shares and the classes do not match")

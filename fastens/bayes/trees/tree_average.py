@@ -41,7 +41,7 @@ class BinaryFeatures(NamedTuple):
     value: NDArray[np.float64]
 
     def answers(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Return the features of each row, (n_rows, n_features), as 0 and 1; missing values satisfy only MISSING."""
+        """Return 0 or 1 for each row and feature, (n_rows, n_features); missing values satisfy only `MISSING`."""
         answers = np.empty((len(X), len(self.column)), dtype=np.int64)
         for i, (column, kind, value) in enumerate(zip(*self, strict=True)):
             x = X[:, column]
@@ -110,7 +110,10 @@ def _value_weights(X: Any, columns: list[NDArray[np.floating]], weight: Floats, 
 
 
 def _choose_thresholds(values: NDArray[np.floating], totals: Floats, max_thresholds: int) -> list[float]:
-    """Return midpoints between adjacent values: all, or `max_thresholds` closest to weighted quantiles."""
+    """Return midpoints between adjacent distinct values, at most `max_thresholds`.
+
+    If there are more, the midpoints are at quantiles weighted by `totals`, the weight of each value.
+    """
     gaps = np.arange(len(values) - 1)
     if len(gaps) > max_thresholds:
         shares = np.cumsum(totals) * (max_thresholds + 1) / totals.sum()
@@ -126,7 +129,10 @@ def _choose_thresholds(values: NDArray[np.floating], totals: Floats, max_thresho
 def select_features(
     answers: NDArray[np.uint8], classes: NDArray[np.int64], weight: Floats, max_features: int, comm: Comm = LOCAL
 ) -> list[int]:
-    """Return indices of features, selected greedily by the entropy of the class given the features so far."""
+    """Return the indices of at most `max_features` features, in the order in which they are selected.
+
+    Each step selects the feature that minimises the entropy of the class given all selected features.
+    """
     chosen: list[int] = []
     n_classes = 1 + int(max_floats(comm, float(classes.max(initial=0)))[0])
     cell, n_cells = np.zeros(len(answers), dtype=np.int64), 1
@@ -151,9 +157,10 @@ def select_features(
 def _feature_counts(
     answers: NDArray[np.uint8], cell: NDArray[np.int64], shape: tuple[int, int], weight: Floats, comm: Comm
 ) -> Iterator[Floats]:
-    """Yield the total weight by cell and class, flat, after each feature has split the cells in two.
+    """Yield, for each feature, the total weight by cell and class, flat, after it has split each cell in two.
 
-    `cell` is the flat index of each row for the answer 0, and `shape` the numbers of cells and classes.
+    `cell` is the flat index of each row for the answer 0, and `shape` the numbers of cells, after the split, and
+    classes.
     """
     step = max(1, _COUNTED // math.prod(shape))
     for first in range(0, answers.shape[1], step):
@@ -167,7 +174,10 @@ def _feature_counts(
 
 
 def _entropy(counts: Floats, n_classes: int) -> float:
-    """Return the entropy of the class given the cell times the total weight, from flat weights by cell and class."""
+    """Return the conditional entropy of the class given the cell, times the total weight.
+
+    `counts` are flat weights by cell and class.
+    """
     n = -(-(int(np.flatnonzero(counts)[-1]) + 1) // n_classes) * n_classes
     of_cells = counts[:n].reshape(-1, n_classes)
     totals = of_cells.sum(axis=1)
@@ -216,7 +226,7 @@ class BinaryFeatureTree:
         return "\n".join(self._format_lines(0, ""))
 
     def _format_lines(self, node: int, indent: str) -> list[str]:
-        """Return the lines of text of the subtree at a node."""
+        """Return the lines of text of the subtree at a node, each preceded by `indent`."""
         if self.question[node] == LEAF:
             return [f"{indent}probabilities {np.round(self.proba[node], 3).tolist()}"]
         no, yes = self.children[node].tolist()
@@ -258,7 +268,10 @@ class TreeCube:
         self._log_f, self._log_q = self._cell_evidence(maximise=False)
 
     def _cell_evidence(self, *, maximise: bool) -> tuple[Floats, Floats]:
-        """Return the log evidence of each cell as a leaf, and over all trees on it (the best tree if `maximise`)."""
+        """Return, for each cell, the log evidence of a leaf, and of all trees on it.
+
+        If `maximise`, the second array is the log evidence of the best tree.
+        """
         log_f, log_q = np.empty(len(self.cube)), np.empty(len(self.cube))
         n = np.arange(min(self.cube.counts[-1].sum(), MAX_TABLED) + 1)
         bases = np.array([[self._alpha], [self._alpha * self.cube.counts.shape[1]]])
@@ -272,7 +285,7 @@ class TreeCube:
         return float(self._log_q[-1])
 
     def leaf_proba(self, cells: Any, classes: slice = slice(None)) -> Floats:
-        """Return the expected class probabilities of leaves on cells, shape (n_cells, n_classes)."""
+        """Return class probabilities of leaves on cells, (n_cells, n_classes); `classes` restricts the columns."""
         counts = self.cube.counts[cells]
         totals = counts.sum(axis=-1, keepdims=True) + self._alpha * counts.shape[-1]
         return (counts[..., classes] + self._alpha) / totals
@@ -287,10 +300,11 @@ class TreeCube:
         return self._average(lambda classes: best == np.arange(self.cube.counts.shape[1])[classes])
 
     def _average(self, of_leaves: Callable[[slice], NDArray[Any]]) -> Floats:
-        """Return leaf values averaged over all trees, (2^p, n_classes); `of_leaves` computes them for some classes.
+        """Return leaf values averaged over all trees and normalised, (2^p, n_classes).
 
-        The probability that a row reaches a node on a cell depends only on the cell. Therefore, one downward pass and
-        one sum over the cells that contain each answer combination give all predictions.
+        `of_leaves` returns the values of all cells for a slice of classes. The probability that a row reaches a node on
+        a cell depends only on the cell. Therefore, one downward pass and one sum over the cells that contain each
+        answer combination give all predictions.
         """
         reach = np.zeros(len(self.cube))
         reach[-1] = 1.0
@@ -318,7 +332,7 @@ class TreeCube:
         return self._build_tree(choose, names), float(log_m[-1])
 
     def random_tree(self, names: list[str], random: np.random.Generator) -> BinaryFeatureTree:
-        """Draw a tree from the posterior; `names` describe the questions."""
+        """Draw a tree from the posterior; `names` are the texts of the features, which it displays."""
 
         def choose(cell: int) -> int:
             options, terms = self._node_options(cell, self._log_f, self._log_q)
@@ -328,7 +342,10 @@ class TreeCube:
         return self._build_tree(choose, names)
 
     def _node_options(self, cell: int, log_f: Floats, log_q: Floats) -> tuple[list[int], Floats]:
-        """Return the options of a node on a cell, LEAF or a free feature to test, and their log weights."""
+        """Return the options of a node on a cell, LEAF or the index of a free feature, and their log weights.
+
+        `log_f` and `log_q` are from `_cell_evidence`.
+        """
         free = np.flatnonzero(self.cube.digits_of(cell) < 0)
         depth = len(self.cube.sizes) - len(free)
         no, yes = (cell - by * self.cube.strides[free] for by in (2, 1))
@@ -355,7 +372,7 @@ class TreeCube:
         return cells
 
     def _build_tree(self, choose: Callable[[int], int], names: list[str]) -> BinaryFeatureTree:
-        """Return the tree in which `choose(cell)` gives the feature that the node on a cell tests, or LEAF."""
+        """Return the tree in which a node on a cell tests feature `choose(cell)`, or is a leaf if this is LEAF."""
         cells, question, children = [len(self.cube) - 1], list[int](), list[list[int]]()
         while len(question) < len(cells):
             cell = cells[len(question)]
@@ -499,7 +516,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return features.select(chosen), answers[:, chosen]
 
     def _set_counts(self, answers: NDArray[np.uint8], data: TrainingData, weight: Array) -> None:
-        """Set the class weights of each distinct combination of answers, which determine the cube."""
+        """Set the class weights of each distinct combination of answers in all processes, and drop the cached cube."""
         digits, n_classes = np.arange(answers.shape[1])[::-1], len(self.classes_)
         number = answers.astype(np.int64) @ (1 << digits)
         distinct = np.unique(np.concatenate(data.comm.allgather(np.unique(number))))
@@ -510,7 +527,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         self.__dict__.pop("_cached_cube", None)
 
     def _average(self) -> None:
-        """Set the predictions and the evidence from the cube."""
+        """Set the evidence, the table of predictions and the number of trees from the cube."""
         cube = self._cube
         self.log_evidence_ = cube.log_evidence
         self._table = cube.predictions()
@@ -530,7 +547,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return self._cached_cube
 
     def _split_probabilities(self) -> Array:
-        """Return the prior probability that a node splits, by its depth."""
+        """Return the prior probability that a node splits, by depth from 0, shape (n_questions,)."""
         depth = np.arange(len(self._questions.column), dtype=np.float64)
         if isinstance(self.split_prior, tuple | list):
             factor, power = self.split_prior
@@ -545,7 +562,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return self._table[self._answer_numbers(X)]
 
     def _answer_numbers(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the answers of each row as one binary number, the row of the table of predictions."""
+        """Return the answers of each row as a binary number, first answer first: its row in `_table`."""
         answers = self.answers(X)
         return answers @ (1 << np.arange(answers.shape[1])[::-1])
 
@@ -566,7 +583,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
         return [self._format_question(*question, in_full=True) for question in questions]
 
     def _format_question(self, column: int, kind: int, value: float, in_full: bool = False) -> str:
-        """Return a question as text; thresholds have all digits if `in_full`."""
+        """Return a question as text, such as "age <= 3.5"; thresholds have all digits if `in_full`, else six."""
         name = self._encoder.texts[column]
         if kind == MISSING:
             return f"{name} is missing"
@@ -631,7 +648,7 @@ class ExactTreeAverageClassifier(PosteriorMixin, BaseClassifier, SavedEstimator)
 
 
 def _check_arrays(questions: BinaryFeatures, answers: NDArray[np.int64], counts: Array) -> None:
-    """Raise ValueError if questions, answers and counts do not match."""
+    """Raise ValueError if the arrays of a model file have wrong shapes, or invalid answers or counts."""
     n_questions = len(questions.column)
     fits = answers.ndim == counts.ndim == 2 and len(answers) == len(counts) and answers.shape[1] == n_questions
     if not fits or n_questions > MAX_TREE_QUESTIONS or any(array.shape != (n_questions,) for array in questions):
