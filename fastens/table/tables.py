@@ -322,7 +322,7 @@ class Table:
 
 
 def _search_positions(values: list[Any], categories: list[Any], missing: float, first: int) -> list[float | None]:
-    """Return first + index of each value in sorted categories, or None if absent; [None] if they are not comparable."""
+    """Return first + index of each value in sorted categories, or `missing`, or None if new; [None] if types differ."""
     positions: list[float | None] = []
     for value in values:
         if is_missing(value):

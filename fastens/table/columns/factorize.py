@@ -524,5 +524,5 @@ def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
 
 
 def _are_of_one_type(values: Iterable[Any], categories: Iterable[Any]) -> bool:
-    """Return True if all values and categories are of one Python type, so that no spellings need to be matched."""
+    """Return True if all values and categories have one Python type, so that no spellings need to be matched."""
     return len({*map(type, values), *map(type, categories)}) < 2
