@@ -62,7 +62,7 @@ def rows_of_arff(content: bytes) -> tuple[list[list[Any]], list[str]]:
 
 
 def _unquote(text: str) -> str:
-    """Return a text without the quotes around it and the backslashes in it."""
+    """Return a text without the quotes around it; a text in quotes also loses its backslashes."""
     return text[1:-1].replace("\\", "") if text[:1] in ("'", '"') else text
 
 
@@ -245,7 +245,7 @@ def format_of(path: str) -> str:
 
 @lru_cache(maxsize=1)
 def _standard_input(stream: Any) -> bytes:
-    """Return the whole standard input, cached because it can be read only once."""
+    """Return all bytes of `stream`, the standard input, cached because it can be read only once."""
     return stream.buffer.read()
 
 

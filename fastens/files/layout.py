@@ -183,7 +183,7 @@ def _count_header_lines(rows: Sequence[Row], missing: Collection[str]) -> int:
 
 
 def _continues_header(rows: Sequence[Row], n: int, missing: Collection[str]) -> bool:
-    """Return True if the row after the first `n` header lines also belongs to the header."""
+    """Return True if rows[n], after `n` header lines, also belongs to the header; `missing` are missing-value codes."""
     row, width = rows[n], len(rows[0])
     cells = [cell.strip() for cell in row]
     if len(row) != width or width < 2:

@@ -131,7 +131,7 @@ class NumberFormat:
         return "".join(f"; {text}" for text in said)
 
     def fits(self, cells: pa.StringArray) -> pa.BooleanArray:
-        """Return a mask of the cells that are numbers in this format."""
+        """Return a mask of the cells that are numbers in this format; False for missing cells."""
         if self.unit in COMPOUNDS:
             return pc.fill_null(pc.match_substring_regex(_trim_cells(cells), pattern=COMPOUNDS[self.unit][0]), False)
         split = _Split(cells)

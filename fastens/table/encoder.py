@@ -59,7 +59,7 @@ def _min_rows(comm: Comm) -> int:
 
 @shared
 def _open_shared(X: Any, owner: str, min_rows: int) -> Table:
-    """Return the training table as a Table, which is opened once for all models that share it."""
+    """Return the training table X as a Table, which is opened once for all models that are fitted on it together."""
     return open_table(X, owner, min_rows)
 
 
@@ -239,10 +239,10 @@ class InputEncoder:
         return self.transform(table, n_threads, unseen_is_error=reading.unseen_is_error)
 
     def matched(self, X: Any, owner: str, min_rows: int = 1) -> Table:
-        """Return the table with its columns in the order of `fit`.
+        """Return `X` as a table with its columns in the order of `fit`; `owner` is the estimator's name in messages.
 
-        Warns if only one of the two has names, and raises ValueError if columns are missing or there are fewer
-        than `min_rows` rows.
+        Warns if only one of the two has names, and raises ValueError if columns are missing or there are fewer than
+        `min_rows` rows.
         """
         table = open_table(X, owner, min_rows).matched(self.names)
         if self.names is None and table.names is not None and not are_positions(table.names):
@@ -313,7 +313,7 @@ class InputEncoder:
         return self.with_more_categories([None if new is None else without_same(new, old or []) for new, old in pairs])
 
     def named(self, categories: list[list[Any] | None]) -> InputEncoder:
-        """Return this encoder; encoders that store hashes of categories override this to store the given categories."""
+        """Return this encoder; subclasses that hold hashes of categories return one that holds `categories` instead."""
         return self
 
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:

@@ -192,7 +192,10 @@ def take_rows(X: Any, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
 
 
 def take_columns(X: Any, columns: list[int] | None) -> Any:
-    """Return the columns of a table at these indices as the same kind of table; None selects all columns."""
+    """Return the columns of a table at these indices as the same kind of table; None selects all columns.
+
+    Raises ValueError for a BinnedTable.
+    """
     if columns is None:
         return X
     if isinstance(X, RowSource):
@@ -238,7 +241,7 @@ def as_numbers(X: Any) -> Any:
 
 
 def drop_zero_weight_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any, Any]:
-    """Return a table, labels and weights without the rows of weight 0.
+    """Return a table, labels and checked weights without the rows of weight 0.
 
     They are returned unchanged if no weight is 0, or if their numbers of rows differ, which a later check rejects.
     """

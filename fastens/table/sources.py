@@ -446,7 +446,7 @@ def _function_reader(source: Callable[[], Any]) -> Reader:
 
 
 def _select_columns(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
-    """Yield the batches with only the named columns."""
+    """Yield Arrow batches with only the named columns, in this order."""
     for batch in batches:
         yield batch.select(columns)
 
@@ -457,7 +457,7 @@ def _dataset_reader(dataset: Any) -> Reader:
 
 
 def _iter_row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
-    """Yield the batches of a dataset row group by row group.
+    """Yield batches with these columns of a dataset, whose Parquet files are read by row group or by page.
 
     A dataset scan would read whole files ahead, which uses more memory.
     """
@@ -581,7 +581,7 @@ def _copy_stream(stream: Any, path: str, folder: str) -> int:
 
 
 def is_file_name(text: str) -> bool:
-    """Return True if a text has the suffix of a supported file format."""
+    """Return True if a text ends in the suffix of a Parquet or CSV file, which may be compressed."""
     return _format_of(text) is not None
 
 

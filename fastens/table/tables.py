@@ -397,7 +397,7 @@ class ArrayTable(Table):
         return list(self.source.T)
 
     def is_categorical(self, index: int) -> bool | None:
-        """Return True if the column is categorical by its type."""
+        """Return True if the column holds strings, or objects that `holds_words` accepts; None if all are missing."""
         kind = self.source.dtype.kind
         return self.holds_words(index) if kind == "O" else kind in "UT"
 
@@ -582,7 +582,7 @@ class FrameTable(Table):
         super().__init__(source, plain_names(names))
 
     def as_given(self, X: Any) -> Any:
-        """Return the frame as it was passed."""
+        """Return `X`, the frame that this table was opened from."""
         return X
 
     def as_array(self) -> NDArray[Any]:
@@ -655,7 +655,7 @@ class FrameTable(Table):
         return None if _has_null_type(column) else column.dtype in _CATEGORICAL
 
     def days(self, index: int) -> Floats:
-        """Return a column that held dates in `fit` as days since 1970."""
+        """Return a column of dates, or of texts in ISO 8601, as days since 1970; raise ValueError for other columns."""
         native = self.arrays[index]
         if parts_to_learn(native):
             return elapsed_days(times_of(native, self.name(index)))

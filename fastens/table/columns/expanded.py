@@ -192,7 +192,7 @@ def learn_expanded(
 
 
 def sampled(texts: set[str]) -> set[str]:
-    """Return the texts with the smallest hashes, at most `MAX_SAMPLE`.
+    """Return at most `MAX_SAMPLE` of these texts, chosen by the smallest hashes.
 
     The sample of a union is the sample of the union of samples, so it does not depend on batches, ranks or the order
     and the number of copies of the rows.
@@ -201,7 +201,7 @@ def sampled(texts: set[str]) -> set[str]:
 
 
 def _hash_key(text: str) -> tuple[bytes, str]:
-    """Return the sort key of a text: its 64-bit hash, then the text."""
+    """Return the key by which a text is sorted when texts are sampled: its 64-bit hash, then the text itself."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), text
 
 

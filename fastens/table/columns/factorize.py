@@ -135,7 +135,7 @@ def ordered_values(column: Any) -> list[Any] | None:
 
 
 def distinct_lists(lists: Iterable[list[Any]]) -> list[list[Any]]:
-    """Return the distinct lists, in order of first occurrence."""
+    """Return the lists without repetitions, in order of first occurrence."""
     return [list(values) for values in dict.fromkeys(map(tuple, lists))]
 
 
@@ -381,7 +381,7 @@ def _factorize_by_hash(values: NDArray[Any]) -> Factorized | None:
 
 
 def _factorize_fixed_width(values: NDArray[Any]) -> Factorized:
-    """Factorize fixed-width NumPy strings by their bytes."""
+    """Factorize fixed-width NumPy strings by their bytes, in order of first occurrence."""
     distinct = Distinct(values.size, values.size)
     distinct.add_fixed(np.ascontiguousarray(values).view(np.uint8).reshape(values.size, -1))
     return Factorized(distinct.codes, values[distinct.rows].tolist())
