@@ -254,9 +254,9 @@ def count_footer_rows(rows: Sequence[Row], width: int, missing: Collection[str] 
 
 
 def _count_scattered_below(rows: Sequence[Row], width: int, missing: Collection[str]) -> int:
-    """Return the number of rows of scattered texts at the end of a table, or 0 if they may be data.
+    """Return the number of rows of scattered texts at the end of a table of `width` columns, or 0 if they may be data.
 
-    Such rows have gaps, no numbers, and texts in numeric columns.
+    Such rows have gaps, no numbers, and texts, except for the codes in `missing`, in numeric columns.
     """
     n = 0
     for row in reversed(rows):

@@ -71,7 +71,7 @@ class PartedTable(Table):
         return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
 
     def category_orders(self, index: int) -> list[list[Any]]:
-        """Return the distinct category orders that parts of the table declare for a column."""
+        """Return the distinct category orders that the column at `index` declares in any part of the table."""
         return distinct_lists(order for table in self.tables() for order in table.category_orders(index))
 
 

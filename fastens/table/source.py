@@ -100,7 +100,7 @@ def in_bytes(value: Any, name: str = "max_memory") -> int:
 
 
 def checked_folder(folder: Any) -> str | None:
-    """Return the path of an existing folder as a string, or None for None; raise ValueError if it does not exist."""
+    """Return `spill_dir` as a string, or None for None; raise ValueError if it is not an existing folder."""
     if folder is None:
         return None
     path = os.fspath(folder)

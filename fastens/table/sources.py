@@ -323,7 +323,10 @@ def _iter_selected_rows(reader: Reader, rows: NDArray[np.intp], columns: list[st
 
 
 def _join_column(parts: list[Any], arrow_type: Any) -> NDArray[Any]:
-    """Return the parts of a column, which are Arrow arrays, as one NumPy array; dictionaries are decoded to objects."""
+    """Return the parts of a column, which are Arrow arrays, as one NumPy array; dictionaries are decoded to objects.
+
+    `arrow_type` is the type of the column, which is used if there are no parts.
+    """
     arrow = _import_arrow()
     if not parts or not arrow.types.is_dictionary(parts[0].type):
         return np.asarray(arrow.chunked_array(parts, arrow_type if not parts else parts[0].type).to_numpy())
@@ -676,7 +679,7 @@ _REMEDIES = {
 
 
 def register_cluster(kind: str, handler: Handler) -> None:
-    """Register the handler of method calls on tables of a kind of cluster, "dask" or "ray"."""
+    """Register `handler` for method calls on tables of a kind of cluster, "dask" or "ray" (see `Handler`)."""
     _HANDLERS[kind] = handler
 
 

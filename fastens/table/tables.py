@@ -717,7 +717,7 @@ class PandasTable(FrameTable):
 
     @cached_property
     def _kind(self) -> str | None:
-        """Return the kind of the NumPy dtype that all columns share, if it is numeric or boolean, otherwise None."""
+        """Return the kind of the NumPy dtype of all columns, "f", "b", "i" or "u"; None if it differs or is another."""
         n_columns = len(self)
         first = self._take(0).dtype if n_columns else None
         if not isinstance(first, np.dtype) or first.kind not in "fbiu":

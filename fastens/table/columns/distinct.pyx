@@ -188,7 +188,8 @@ cdef inline int64_t _encode_short_text(
 ) noexcept nogil:
     """Return the code of a text of less than eight bytes, using the cache of recent values.
 
-    `word` holds the text, with its extent in the remaining byte.
+    `word` holds the text, with its extent in the remaining byte. Memory is readable up to `end`, and `row` is the row
+    of the text.
     """
     cdef int64_t code = _find_cached(table, word)
     if code >= 0:
