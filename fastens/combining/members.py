@@ -58,7 +58,7 @@ from fastens.params.docstrings import WEIGHT_TYPE_DOCS, Docs, described
 from fastens.params.options import Growth
 from fastens.params.rules import naming_table
 from fastens.params.types import Folds, RandomState
-from fastens.table.arrays import check_places
+from fastens.table.arrays import check_sparse_indices
 from fastens.table.columns.numbers import unmasked
 from fastens.table.encoder import InputEncoder
 from fastens.table.opening import as_given, open_table
@@ -502,7 +502,7 @@ class BaseMembers(BaseFastens):
         if (metadata.get("X_val") is None) != (metadata.get("y_val") is None):
             raise ValueError("X_val and y_val must be passed together.")
         X = as_given(X, type(self).__name__)
-        check_places(X)
+        check_sparse_indices(X)
         n_rows = X.shape[0]
         weight = check_weights(metadata.get("sample_weight"), n_rows)
         rows = np.arange(n_rows) if weight is None else np.flatnonzero(weight)

@@ -76,7 +76,7 @@ from fastens.params.types import Folds, RandomState
 from fastens.rollback import keep_partial
 from fastens.table.answers import transforms_streams
 from fastens.table.arrays import free_names
-from fastens.table.parts import hstack, in_one
+from fastens.table.parts import hstack, in_one_array
 from fastens.table.tables import is_frame
 from fastens.table.training_data import WEIGHT_TYPE, labels_of
 
@@ -443,7 +443,7 @@ class BaseStacking(TransformerMixin, BaseLevels):
 
     def transform(self, X: ArrayLike) -> Any:
         """Return the final estimator's input: the levels' predictions and, with `passthrough`, the columns of X."""
-        table = in_one(self._final_table(X))
+        table = in_one_array(self._final_table(X))
         if _get_output_config("transform", self)["dense"] == "pandas" and is_frame(table):
             return nw.from_native(table, eager_only=True).to_pandas()  # pandas cannot convert other libraries' frames
         return table

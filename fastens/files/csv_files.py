@@ -40,12 +40,15 @@ class _TrimmedStream:
         self.close()
 
     def close(self) -> None:
-        """Close the stream."""
+        """Close this stream and the stream that it reads."""
         self.closed = True
         self._stream.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes, all if negative, without repeated headers and surplus cells; empty at the end."""
+        """Return up to `size` bytes of the stream, all if negative; empty at its end.
+
+        The footer is left out, and so are lines that repeat the header and surplus empty cells if this was requested.
+        """
         content: bytes = self._stream.read(self._left if size < 0 else min(size, self._left))
         self._left -= len(content)
         if not self._repeated and self._width is None:
@@ -68,13 +71,16 @@ class _TrimmedStream:
 
 
 def n_surplus(line: str, separator: str, width: int) -> int:
-    """Return the number of cells at the end of a line beyond `width`, or 0 if one of them has a value."""
+    """Return the number of cells of a line beyond `width`, or 0 if one of these cells has a value.
+
+    The number is negative if the line has fewer than `width` cells.
+    """
     cells = next(csv.reader([line], delimiter=separator), [])
     return 0 if any(cell.strip() for cell in cells[width:]) else len(cells) - width
 
 
 def has_surplus(ragged: Sequence[Any], dialect: Dialect) -> bool:
-    """Return True if the extra cells at the end of a ragged row are all empty, so that they can be left out."""
+    """Return True if any of these rows, as pyarrow reports them, is too long only because of empty cells at its end."""
     width = len(dialect.names)
     return "16" not in dialect.encoding and any(n_surplus(row.text, dialect.separator, width) > 0 for row in ragged)
 
@@ -82,9 +88,10 @@ def has_surplus(ragged: Sequence[Any], dialect: Dialect) -> bool:
 def opener_without_footer(
     open_file: Callable[[], Any], dialect: Dialect, repeats: bool = False, trims: bool = False
 ) -> Callable[[], Any]:
-    """Return a function that opens the file without its footer, and without other lines and cells if asked.
+    """Return a function that opens the file without its footer, which starts at `dialect.end`.
 
-    If `repeats` is True, lines that repeat the header are left out; if `trims` is True, empty cells beyond the columns.
+    If `repeats` is True, lines that repeat the header are also left out. If `trims` is True, empty cells beyond the
+    columns at the ends of lines are also left out.
     """
     if dialect.end is None and not repeats and not trims:
         return open_file
@@ -99,7 +106,8 @@ def read_csv(
 ) -> tuple[pa.Table, Dialect]:
     """Return the table of a CSV file and its dialect, with the first encoding that can decode it.
 
-    `text_columns` are read as text. In `word_columns`, only empty cells are missing.
+    `text_columns` are read as text. In `word_columns`, only empty cells are missing. Raises TableFileError if the file
+    is not a table.
     """
     for encoding in ENCODINGS if schema.encoding is None else [schema.encoding]:
         try:
@@ -116,7 +124,7 @@ def read_csv(
 
 
 def encoding_notes(dialect: Dialect, schema: TableSchema) -> list[str]:
-    """Return a list with a note about a guessed encoding; empty if it was passed or is a UTF encoding."""
+    """Return a list with a note about a guessed encoding; empty if the user passed it or it is a UTF encoding."""
     if schema.encoding is not None or dialect.encoding.startswith("utf"):
         return []
     return [
@@ -132,7 +140,10 @@ def _read_table(
     text_columns: Sequence[str],
     word_columns: Sequence[str],
 ) -> pa.Table:
-    """Return the table of a file with a known dialect; the arguments are as in `read_csv`."""
+    """Return the table of a file with this dialect, and add notes to the dialect; the arguments are as in `read_csv`.
+
+    Raises TableFileError for lines with too many or too few values.
+    """
     types = dict.fromkeys(set(text_columns) & set(dialect.names), pa.string())
     convert = convert_options(dialect, schema, types)
     trimmed = opener_without_footer(open_file, dialect)
@@ -169,16 +180,16 @@ def with_missing(values: Any, codes: Sequence[str]) -> Any:
 
 
 def with_codes(table: pa.Table, texts: pa.Table) -> pa.Table:
-    """Return the table with columns of numbers replaced by their `texts` where a text has leading zeros."""
+    """Return the table with its columns replaced by the columns of the same name in `texts` that have leading zeros."""
     for name in filter(lambda name: has_leading_zeros(texts[name]), texts.column_names):
         table = table.set_column(table.column_names.index(name), name, texts[name])
     return table
 
 
 def repeats_header(table: pa.Table, dialect: Dialect) -> bool:
-    """Return True if the header is repeated among the rows.
+    """Return True if a row of `table` repeats the header of the file.
 
-    In that case, only columns whose name is a number can be numeric.
+    This is possible only if all columns, except columns whose name is a number, were read as texts.
     """
     if not dialect.header or not table.num_columns:
         return False
@@ -191,7 +202,7 @@ def repeats_header(table: pa.Table, dialect: Dialect) -> bool:
 
 
 def _repeats_names(table: pa.Table) -> bool:
-    """Return True if a row consists of the names of all columns."""
+    """Return True if a row holds the name of each text column in that column; missing values match any name."""
     texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
     mask = pc.equal(pc.utf8_trim_whitespace(table[texts[0]]), texts[0])
     rows = table.select(texts).filter(pc.fill_null(mask, False)).slice(0, 1).to_pylist()
@@ -199,14 +210,17 @@ def _repeats_names(table: pa.Table) -> bool:
 
 
 def columns_of_codes(open_file: Callable[[], Any], dialect: Dialect, table: pa.Table, schema: TableSchema) -> list[str]:
-    """Return the names of integer columns that may have leading zeros in the file, so that they are codes."""
+    """Return the names of the integer columns that may be codes, because a cell of the file has leading zeros.
+
+    Columns of the schema are left out. The result is empty if no cell of the file has leading zeros.
+    """
     is_known = schema.columns.__contains__
     numbers = [field.name for field in table.schema if field.type == pa.int64() and not is_known(field.name)]
     return numbers if numbers and _has_leading_zeros(open_file, dialect.separator) else []
 
 
 def _has_leading_zeros(open_file: Callable[[], Any], separator: str) -> bool:
-    """Return True if a cell of the file begins with a zero and another digit, as codes with leading zeros do."""
+    """Return True if a cell of the file begins with a zero and another digit, as in the code 0123, in any column."""
     starts = (ord(separator), 10, 13, 34)
     with open_file() as stream:
         last = b"\n"
@@ -219,7 +233,10 @@ def _has_leading_zeros(open_file: Callable[[], Any], separator: str) -> bool:
 
 
 def _has_zero_prefix(block: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
-    """Return True if a cell in these bytes begins with a zero and another digit; `starts` are bytes before cells."""
+    """Return True if a cell in these bytes begins with a zero and another digit.
+
+    `starts` are the bytes that may precede a cell: the separator, line ends and quotes.
+    """
     before = block[:-3]
     matches = before - np.uint8(9) < 36  # tabs, line ends, quotes and commas; all conditions are vectorised
     if starts[0] > 44:
@@ -233,7 +250,7 @@ def _has_zero_prefix(block: NDArray[np.uint8], starts: tuple[int, ...]) -> bool:
 
 
 def ragged_error(ragged_rows: Sequence[Any]) -> TableFileError:
-    """Return the error for rows, as pyarrow reports them, with more or fewer values than columns."""
+    """Return the error that these rows, as pyarrow reports them, have more or fewer values than the header."""
     first, *others = ragged_rows
     more = f"; the same holds for line {listed([row.number for row in others], 8)}" if others else ""
     return TableFileError(
@@ -243,7 +260,7 @@ def ragged_error(ragged_rows: Sequence[Any]) -> TableFileError:
 
 
 def convert_options(dialect: Dialect, schema: TableSchema, types: Mapping[str, pa.DataType]) -> pa.csv.ConvertOptions:
-    """Return the pyarrow options for converting values; `types` maps columns to the types to read them as."""
+    """Return the pyarrow options for converting values; `types` maps column names to types that are not inferred."""
     return pa.csv.ConvertOptions(
         null_values=[*MISSING_CODES, *schema.missing],
         strings_can_be_null=True,
@@ -253,7 +270,7 @@ def convert_options(dialect: Dialect, schema: TableSchema, types: Mapping[str, p
 
 
 def parse_options(dialect: Dialect, ragged: list[Any]) -> pa.csv.ParseOptions:
-    """Return the pyarrow options for parsing lines; rows of the wrong length are appended to `ragged` and skipped."""
+    """Return the pyarrow options for parsing lines, which append rows of the wrong length to the list `ragged`."""
 
     def skip(row: Any) -> str:
         ragged.append(row)
@@ -263,7 +280,7 @@ def parse_options(dialect: Dialect, ragged: list[Any]) -> pa.csv.ParseOptions:
 
 
 def read_options(dialect: Dialect, **options: Any) -> pa.csv.ReadOptions:
-    """Return the pyarrow options for reading, with the column names and the number of header lines to skip."""
+    """Return the pyarrow options for reading: `options`, the encoding, the column names and the lines to skip."""
     options |= {"column_names": dialect.names, "skip_rows": dialect.n_header_lines}
     return pa.csv.ReadOptions(encoding=dialect.encoding.removesuffix("-sig"), **options)
 

@@ -39,8 +39,8 @@ from fastens.files.read import (
     Typing,
     as_known,
     columns_in_file,
-    has_commas,
-    is_written,
+    has_decimal_commas,
+    has_notation,
     style_of,
     without_codes,
     words_of,
@@ -110,7 +110,7 @@ class CsvStream:
         return pa.schema([(name, self._types[name]) for name in self._names])
 
     def as_written(self) -> CsvStream:
-        """Return the stream with all values as texts as in the file, including missing-value codes."""
+        """Return a stream that reads all values as texts, as they are in the files, including missing-value codes."""
         stream = copy(self)
         stream._stored = stream._types = dict.fromkeys(self._names, pa.string())
         stream._keeps_codes = True
@@ -126,7 +126,7 @@ class CsvStream:
 
     @contextmanager
     def _add_path_to_errors(self, file_index: int) -> Iterator[None]:
-        """Return a context that adds the path of the file at `file_index` to errors."""
+        """Return a context that turns read errors into TableFileError with the path of the file at `file_index`."""
         path = self.paths[file_index]
         try:
             yield
@@ -136,11 +136,14 @@ class CsvStream:
             raise TableFileError(f"cannot read {path}: {error}") from error
 
     def _dialect(self, file_index: int) -> Dialect:
-        """Return the dialect of the file at `file_index`."""
+        """Return the dialect of the file at `file_index` with its encoding, or the default encoding if unknown."""
         return infer_dialect(self._openers[file_index], self.schema, self._encodings[file_index] or ENCODINGS[0])
 
     def _read_batches(self, dialect: Dialect, file_index: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the converted batches of the file at `file_index`; pass on errors of Arrow."""
+        """Yield the converted batches of the file at `file_index`, with these columns.
+
+        Raises TableFileError or `_Again` for ragged rows (see `_raise_ragged`), and errors of Arrow unchanged.
+        """
         ragged: list[Any] = []
         first = 0
         with self._open_reader(dialect, file_index, self._stored, columns, ragged) as reader:
@@ -153,7 +156,10 @@ class CsvStream:
             self._raise_ragged(ragged, dialect, file_index)
 
     def _raise_ragged(self, ragged: list[Any], dialect: Dialect, file_index: int) -> None:
-        """Raise the error for ragged rows, or `_Again` to read the file again if their extra cells are all empty."""
+        """Raise the TableFileError for ragged rows, as pyarrow reports them.
+
+        If their extra cells are all empty, `_Again` is raised instead, and the next pass over the file trims them.
+        """
         if not self._trims[file_index] and has_surplus(ragged, dialect):
             self._trims[file_index] = True
             self._add_notes(SURPLUS)
@@ -169,7 +175,10 @@ class CsvStream:
         columns: Sequence[str],
         ragged: list[Any],
     ) -> Iterator[Any]:
-        """Return a context with the pyarrow reader of the file at `file_index`; it appends ragged rows to `ragged`."""
+        """Return a context with the pyarrow reader of the file at `file_index`, which appends ragged rows to `ragged`.
+
+        `types` maps columns to the types to read them as. Raises TableFileError if the file has other columns.
+        """
         self._add_notes(*dialect.notes)
         if self._names and set(dialect.names) != set(self._names):
             raise TableFileError(
@@ -190,7 +199,7 @@ class CsvStream:
             yield reader
 
     def _convert_batch(self, batch: pa.RecordBatch, columns: Sequence[str], first: int) -> pa.RecordBatch:
-        """Return a batch with texts converted to their column types; `first` is its first row number in the file."""
+        """Return a batch with texts converted to the column types; `first` is its first row number in the file."""
         codes = () if self._keeps_codes else self.schema.missing
 
         def typed(name: str, values: pa.Array) -> pa.Array:
@@ -214,7 +223,10 @@ class CsvStream:
         return with_missing(values, [""] if name in self._words else MISSING_CODES)
 
     def _read_with_encoding(self, file_index: int, read: Callable[[Dialect, int], T]) -> T:
-        """Return read(dialect, file_index) with the first encoding that can decode the file."""
+        """Return read(dialect, file_index) with the first encoding that can decode the file.
+
+        The encoding is remembered unless only the head was read, and a guessed encoding is noted.
+        """
         last_encoding = self._encodings[file_index]
         tried = ENCODINGS if last_encoding is None else [last_encoding]
         for encoding in tried:
@@ -232,13 +244,16 @@ class CsvStream:
         return result
 
     def _add_notes(self, *notes: str) -> None:
-        """Append the notes that have not been made before."""
+        """Append the notes that are not in `notes` yet."""
         self.notes += [note for note in notes if note not in self.notes]
 
     # The head --------------------------------------------------
 
     def _learn_head(self) -> None:
-        """Set the names, types and notations of the columns from the first rows of the first file."""
+        """Set the names, types and notations of the columns from the first rows of the first file.
+
+        Raises TableFileError if the file cannot be read or has no rows.
+        """
         with self._add_path_to_errors(0):
             try:
                 head, dialect = self._read_with_encoding(0, self._read_head)
@@ -249,7 +264,7 @@ class CsvStream:
         # If all values remain text, notes on their interpretation would be misleading.
         notes = [] if self.as_text else self.notes
         declared = columns_in_file(self.schema.columns, head, dialect.prefers_comma, notes)
-        self._names, self.prefers_comma = head.column_names, dialect.prefers_comma or has_commas(head)
+        self._names, self.prefers_comma = head.column_names, dialect.prefers_comma or has_decimal_commas(head)
         typing = Typing(declared, self.requested, self.prefers_comma, False, notes, self.schema.missing)
         typed = {name: typing.read(name, head[name]) for name in head.column_names}
         self.schema = replace(self.schema, columns={name: column for name, (_, column) in typed.items()})
@@ -257,9 +272,12 @@ class CsvStream:
             self._set_types(name, head[name].type, values.type, column)
 
     def _read_head(self, dialect: Dialect, file_index: int) -> tuple[pa.Table, Dialect]:
-        """Return the first rows of a file, with codes that have leading zeros as texts, and the dialect."""
+        """Return the first rows of a file as a table, and the dialect.
+
+        Columns of codes with leading zeros, and columns whose notation is known, are texts.
+        """
         declared = {**self.schema.columns, **self.requested}
-        as_text = [name for name, column in declared.items() if column.type == TEXT or is_written(column)]
+        as_text = [name for name, column in declared.items() if column.type == TEXT or has_notation(column)]
         head = self._read_first_rows(dialect, file_index, as_text)
         if repeats_header(head, dialect):
             self._skip_repeated_headers(file_index)
@@ -272,7 +290,7 @@ class CsvStream:
         return head, dialect
 
     def _read_first_rows(self, dialect: Dialect, file_index: int, as_text: Sequence[str]) -> pa.Table:
-        """Return the first block of a file as a table, with the columns `as_text` as texts."""
+        """Return the first block of a file as a table, in which the columns named in `as_text` are texts."""
         ragged: list[Any] = []
         with self._open_reader(dialect, file_index, dict.fromkeys(as_text, pa.string()), [], ragged) as reader:
             batch = next(iter(reader), None)
@@ -285,15 +303,18 @@ class CsvStream:
         return head
 
     def _skip_repeated_headers(self, file_index: int) -> None:
-        """Skip lines that repeat the header in the file at `file_index` from now on, and note it."""
+        """Make later passes skip lines that repeat the header in the file at `file_index`, and add a note."""
         self._repeats[file_index] = True
         self._add_notes(REPEATED)
 
     def _set_types(self, name: str, parsed: pa.DataType, type_: pa.DataType, column: Column) -> None:
-        """Set the types of a column as stored and as returned, from its `parsed` type and its converted `type_`."""
-        # Arrow cannot parse negative numbers in parentheses, and `is_written` does not cover them, so such columns are
-        # read as text.
-        is_text = column.type == TEXT or is_written(column) or parsed == pa.string()
+        """Set the types of a column as read by Arrow and as returned.
+
+        `parsed` is its type in the head as parsed by Arrow, and `type_` its type after the conversion to `column`.
+        """
+        # Arrow cannot parse negative numbers in parentheses, and `has_notation` does not cover them, so these columns
+        # are read as text.
+        is_text = column.type == TEXT or has_notation(column) or parsed == pa.string()
         self._stored[name] = pa.string() if is_text else parsed if pa.types.is_boolean(parsed) else type_
         # Numbers that are converted from texts are floats, because later values may not be integers.
         self._types[name] = pa.float64() if is_text and pa.types.is_integer(type_) else type_
@@ -301,7 +322,11 @@ class CsvStream:
     # The first pass --------------------------------------------------
 
     def _count_rows(self) -> bool:
-        """Count the rows; return False if a column got a wider type, so that the rows must be read again."""
+        """Set `n_rows` by reading all files; return False if they must be read again.
+
+        This is necessary after a column got a wider type, or after a way to read a file was changed. Raises
+        TableFileError for values that do not fit the type of their column.
+        """
         self.n_rows = 0
         for file_index in range(len(self.paths)):
             with self._add_path_to_errors(file_index):
@@ -315,11 +340,14 @@ class CsvStream:
         return True
 
     def _count_file_rows(self, dialect: Dialect, file_index: int) -> int:
-        """Return the number of rows of a file."""
+        """Return the number of rows of the file at `file_index`, all of whose values are converted."""
         return sum(batch.num_rows for batch in self._read_batches(dialect, file_index, self._names))
 
     def _widen_column(self, file_index: int, error: Exception) -> None:
-        """Widen the type of a column for the value in an error of Arrow, or raise an error that names the value."""
+        """Widen the type of the column for the value that Arrow could not convert, according to its error.
+
+        Raises TableFileError that names the value if no wider type fits, and other errors unchanged.
+        """
         fault = _FAULT.search(str(error))
         if fault is None:
             raise error
@@ -344,7 +372,7 @@ class CsvStream:
             ) from error
 
     def _accepts_number(self, name: str, value: str, dialect: Dialect) -> bool:
-        """Return True if a number column accepts a value that Arrow cannot parse, such as (5).
+        """Return True if the number column `name` accepts a value that Arrow cannot parse, such as (5).
 
         Lenient columns accept any value, which then becomes missing. All values of the column are then converted from
         text, with the decimal comma of the file.
@@ -358,7 +386,7 @@ class CsvStream:
         return is_one
 
     def _set_types_from_value(self, name: str, value: str) -> None:
-        """Set the type of a column that is empty in the head from its first value."""
+        """Set the types of a column without values in the head from `value`, its first value in later rows."""
         content = pa.BufferReader(b'c\n"' + value.replace('"', '""').encode() + b'"\n')
         values = pa.csv.read_csv(content, parse_options=pa.csv.ParseOptions(newlines_in_values=True))["c"]
         read, column = Typing({}, {}, False, False, self.notes).read(name, values)

@@ -91,7 +91,10 @@ class DateFormat:
         return _HAS_DAY.search(self.text) is not None
 
     def parse(self, cells: pa.StringArray | pa.ChunkedArray) -> pa.Array:
-        """Return the cells as date32, timestamps if the format has hours, or times of day; null without a match."""
+        """Return the cells as dates, as timestamps if the format also has hours, or as times of day.
+
+        Cells that do not match the format become null. Times with a time zone are converted to UTC.
+        """
         plain, text = _normalise_cells(cells, "%b" in self.text), self.text.removesuffix("%z")
         if "%V" in text:
             return _parse_weeks(plain)
@@ -116,7 +119,7 @@ class DateFormat:
 def _drop_invalid_days(timestamps: Any, cells: Any, text: str) -> Any:
     """Return the timestamps with null for days that do not exist, which Arrow moves to the next month.
 
-    `cells` are the texts that were parsed with the format `text`.
+    `cells` are the texts of the timestamps, which were parsed with the format `text`.
     """
     late = pc.and_(pc.less_equal(pc.day(timestamps), _MAX_DAYS_OVER), pc.is_valid(timestamps))
     if not pc.any(late).as_py():
@@ -129,9 +132,10 @@ def _drop_invalid_days(timestamps: Any, cells: Any, text: str) -> Any:
 
 
 def date_format(cells: pa.StringArray, name: str = "") -> tuple[DateFormat, bool, float] | None:
-    """Return the format of most of these distinct cells, whether it is ambiguous, and the fraction that matches.
+    """Return the format of most of these distinct cells, True if it is ambiguous, and the fraction of cells that match.
 
-    Returns None if the cells do not hold dates. The column name identifies dates of birth, which are not in the future.
+    Returns None if the cells do not hold dates. By the column name, dates of birth are recognised, which are not in the
+    future.
     """
     sample = cells.slice(0, SAMPLE)
     first = sample.slice(0, SHAPES).to_pylist()
@@ -164,7 +168,7 @@ def _candidate_formats(sample: pa.StringArray) -> list[str]:
 
 
 def _formats_of_cell(cell: str) -> list[str]:
-    """Return the candidate formats of a date, a time or both in a normalised cell."""
+    """Return the possible formats, as in `strptime`, of a date, a time or both in a cell of `_normalise_cells`."""
     clock = re.fullmatch(rf"(?P<date>.*?)(?P<gap> ?)\b{_CLOCK}", cell)
     time = ""
     if clock is not None:
@@ -180,7 +184,7 @@ def _formats_of_cell(cell: str) -> list[str]:
 
 
 def _formats_of_date(cell: str) -> list[str]:
-    """Return the candidate formats of a date without a time."""
+    """Return the possible formats, as in `strptime`, of a date without a time in a cell of `_normalise_cells`."""
     for shape, formats in _SHAPES:
         if (match := re.fullmatch(shape, cell)) is not None:
             return [text.replace("{s}", match[1]) for text in formats]
@@ -188,7 +192,10 @@ def _formats_of_date(cell: str) -> list[str]:
 
 
 def _normalise_cells(cells: pa.StringArray | pa.ChunkedArray, has_month_names: bool) -> pa.Array:
-    """Return the cells in lower case without filler words; `has_month_names` turns month names into m1 to m12."""
+    """Return the cells in lower case, without weekdays, filler words and fractions of seconds, with uniform spaces.
+
+    If `has_month_names` is True, names of months become m1 to m12.
+    """
     if isinstance(cells, pa.ChunkedArray):
         cells = cells.combine_chunks()
     text = pc.utf8_lower(pc.utf8_trim_whitespace(cells.cast(pa.string())))
@@ -245,9 +252,9 @@ def _parse_weeks(cells: pa.Array) -> pa.Array:
 
 
 def _infer_first_year(timestamps: pa.Array, name: str) -> int:
-    """Return the first of the hundred years that two-digit years of column `name` belong to.
+    """Return the first of the hundred years in which the two-digit years of column `name` lie.
 
-    Dates of birth and old dates lie in the past.
+    They end a few years from now, or this year for dates of birth and for columns that go back far.
     """
     now = datetime.date.today().year
     ahead = 0 if _IS_BIRTH.search(name) else _YEARS_AHEAD
@@ -259,7 +266,7 @@ def _infer_first_year(timestamps: pa.Array, name: str) -> int:
 
 
 def _shift_centuries(timestamps: pa.Array, first_year: int) -> pa.Array:
-    """Return the timestamps shifted by centuries into the hundred years from `first_year`."""
+    """Return the timestamps shifted by centuries into the hundred years that start with `first_year`."""
     if timestamps.null_count == len(timestamps):
         return timestamps
     values = timestamps.fill_null(0).to_numpy(zero_copy_only=False)

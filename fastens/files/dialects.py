@@ -82,7 +82,7 @@ class Dialect:
 
 
 def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return stripped names, made unique by suffixes, and notes on the renamed columns."""
+    """Return stripped names, made unique by suffixes, and a list with a note on the renamed columns, if any."""
     clean = [name.strip() or _default_name(position) for position, name in enumerate(names)]
     distinct = numbered(clean)
     repeated = [unique for unique, name in zip(distinct, clean, strict=True) if unique != name]
@@ -91,7 +91,7 @@ def unique_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _default_name(position: int) -> str:
-    """Return the name of a column without a name."""
+    """Return the name of the column at index `position` if it has no name, such as "column 1" for the first."""
     return f"column {position + 1}"
 
 
@@ -102,9 +102,10 @@ def is_about_encoding(error: Exception) -> bool:
 
 
 def infer_dialect(open_file: Callable[[], Any], schema: TableSchema, encoding: str) -> Dialect:
-    """Return the dialect of a file, inferred from its head and its end; raise TableFileError if it is not text.
+    """Return the dialect of a file, inferred from its head and its end.
 
-    Raises UnicodeDecodeError if the head cannot be decoded with `encoding`.
+    Raises TableFileError if the file is binary or empty, and UnicodeDecodeError if the head cannot be decoded with
+    `encoding`.
     """
     with open_file() as stream:
         head = stream.read(HEAD_BYTES)
@@ -168,9 +169,10 @@ def _nonblank_rows(rows: list[list[str]]) -> list[list[str]]:
 
 
 def _with_footer(dialect: Dialect, schema: TableSchema, lines: list[str], n_bytes: int) -> Dialect:
-    """Return the dialect with the position where the footer begins, found in the last lines of the file.
+    """Return the dialect with the byte position where the footer begins, found in the last lines of the file.
 
-    `n_bytes` is the size of the file.
+    The footer has `schema.skip_footer` lines, or the lines that look like a footer if that is None. `n_bytes` is the
+    size of the file.
     """
     notes, n = dialect.notes, schema.skip_footer
     if n is None:
@@ -186,7 +188,7 @@ def _with_footer(dialect: Dialect, schema: TableSchema, lines: list[str], n_byte
 
 
 def _read_end(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
-    """Return the last 64 KiB of a file as text, and the size of the file in bytes."""
+    """Return the last 64 KiB of a file as text, with invalid bytes replaced, and the size of the file in bytes."""
     with open_file() as stream:
         try:
             size = stream.size()
@@ -200,7 +202,10 @@ def _read_end(open_file: Callable[[], Any], encoding: str) -> tuple[str, int]:
 
 
 def _count_footer_lines(lines: list[str], dialect: Dialect, missing: set[str]) -> int:
-    """Return the number of footer lines among the last lines; a line with an unclosed quote belongs to a row."""
+    """Return the number of footer lines at the end of `lines`, the last lines of the file.
+
+    A line with an unclosed quote belongs to a row. `missing` holds missing-value codes.
+    """
     width = len(dialect.names)
     rows: list[list[str]] = []
     for line in reversed(lines):
@@ -213,7 +218,7 @@ def _count_footer_lines(lines: list[str], dialect: Dialect, missing: set[str]) -
 
 
 def _parse_rows(lines: list[str], separator: str) -> tuple[list[list[str]], list[int]]:
-    """Return the cells of the first rows, including empty rows, and the number of lines up to the end of each row."""
+    """Return the cells of the first rows, including empty rows, and for each row the number of lines up to its end."""
     rows: list[list[str]] = []
     ends: list[int] = []
     reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator)
@@ -229,14 +234,17 @@ def _parse_rows(lines: list[str], separator: str) -> tuple[list[list[str]], list
 
 
 def _consistency(rows: list[list[str]]) -> tuple[int, int]:
-    """Return the number of rows with the most frequent width above one, and this width."""
+    """Return the number of rows with the most frequent width above 1, and this width, to compare separators."""
     counts = Counter(len(row) for row in rows if len(row) > 1)
     width = max(counts, key=lambda width: (counts[width], width), default=0)
     return counts[width], width
 
 
 def _with_all_names(rows: list[list[str]]) -> list[str]:
-    """Return the first row as column names, with an empty name added if all other rows have one more cell."""
+    """Return the first row as column names, with an empty name added if all other rows have one more cell.
+
+    The name is added at the end if the last cells are empty, or at the beginning if the first cells are row names.
+    """
     names = rows[0]
     if len(rows) > 1 and all(len(row) == len(names) + 1 for row in rows[1:]):
         # Every line ends with a separator, or the first column holds row names without a header, as R writes them.
@@ -284,7 +292,7 @@ def _lacks_header(names: list[str], rows: list[list[str]], schema: TableSchema) 
 
 
 def _prefers_comma(text: str, separator: str) -> bool:
-    """Return True if the text of the file holds a number with a decimal comma between separators.
+    """Return True if the text of a file holds a number with a decimal comma between separators.
 
     "1,234" counts only between semicolons, and only if no number has a decimal point.
     """

@@ -36,7 +36,7 @@ _NUMERIC = ("numeric", "real", "integer")
 
 
 def rows_of_arff(content: bytes) -> tuple[list[list[Any]], list[str]]:
-    """Return the rows of an ARFF file, the first of which holds the names, and the names of its text columns."""
+    """Return the rows of an ARFF file, the first of which holds the column names, and the names of its text columns."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -62,12 +62,12 @@ def rows_of_arff(content: bytes) -> tuple[list[list[Any]], list[str]]:
 
 
 def _unquote(text: str) -> str:
-    """Return a text without the quotes around it and the backslashes in it."""
+    """Return a text without the quotes around it; a text in quotes also loses its backslashes."""
     return text[1:-1].replace("\\", "") if text[:1] in ("'", '"') else text
 
 
 def _parse_sparse_line(line: str, names: list[str], texts: list[str]) -> list[Any]:
-    """Return the cells of a sparse ARFF line, which lists only non-zero values; `texts` names the text columns."""
+    """Return the cells of a sparse ARFF line; cells that it does not list are 0, or empty in the columns `texts`."""
     row: list[Any] = ["" if name in texts else 0 for name in names]
     for pair in next(csv.reader([line.strip().strip("{}")], quotechar="'", skipinitialspace=True)):
         index, _, value = pair.strip().partition(" ")
@@ -80,7 +80,10 @@ _MISSING = {"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
-    """Return Python values as an Arrow array, as texts if they have several types or exceed 64 bits."""
+    """Return Python values as an Arrow array, as texts if they have several types or exceed 64 bits.
+
+    Texts such as "NA" among values of another type become missing.
+    """
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -108,7 +111,7 @@ def python_value(cell: pa.Scalar) -> Any:
 
 
 def python_values(cells: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """Return the value of each cell as a Python object, as `python_value` does."""
+    """Return a list of the `python_value` of each cell."""
     try:
         return list(cells.to_pylist())
     except (OverflowError, ValueError):
@@ -116,7 +119,7 @@ def python_values(cells: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def example_of(column: pa.ChunkedArray) -> Any:
-    """Return the first value that is not missing, or None if all are missing."""
+    """Return the first value of a column that is not missing, as `python_value`, or None if all are missing."""
     return next(iter(python_values(column.drop_null().slice(0, 1))), None)
 
 
@@ -127,7 +130,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_json(open_file: Callable[[], Any]) -> pa.Table:
-    """Read a table from JSON; raise ValueError if the file does not hold one."""
+    """Read a table from a JSON value or from JSON lines; raise ValueError if the file does not hold a table."""
     with open_file() as stream:
         begun = stream.read(1 << 12).removeprefix(_BYTE_ORDER_MARK).lstrip()
     first_line = begun.partition(b"\n")[0].rstrip()
@@ -147,7 +150,10 @@ def read_json(open_file: Callable[[], Any]) -> pa.Table:
 
 
 def _table_of_json(parsed: Any) -> pa.Table:
-    """Return the table of a parsed JSON value: records, an object that holds records, or columns."""
+    """Return the table of a parsed JSON value: records, rows, an object that holds records, or columns.
+
+    Raises ValueError for arrays of other values, and for columns of different lengths.
+    """
     if isinstance(parsed, dict):
         records = [
             value for value in parsed.values() if isinstance(value, list) and value and isinstance(value[0], dict)
@@ -177,7 +183,7 @@ def _table_of_columns(columns: dict[str, list[Any]]) -> pa.Table:
 
 
 def read_json_lines(stream: Any) -> pa.Table:
-    """Read a table from JSON lines; raise ValueError if a line is `null`."""
+    """Read a table from a binary stream of JSON lines; raise ValueError if a line is `null`."""
     return pa.json.read_json(_CheckedLines(stream))
 
 
@@ -191,7 +197,7 @@ class _CheckedLines:
         self._begun: bytes | None = None  # a line end and the beginning of the current line
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes, or all if negative; raise ValueError if a line is `null`."""
+        """Return up to `size` bytes of the stream, or all if negative; raise ValueError if a line is `null`."""
         content: bytes = self._stream.read(size)
         begun = b"\n" + content.removeprefix(_BYTE_ORDER_MARK) if self._begun is None else self._begun + content
         if _NULL.search(begun):
@@ -226,7 +232,7 @@ DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, pa.
 
 
 def format_of(path: str) -> str:
-    """Return the format of a table file by its suffix; standard input is CSV."""
+    """Return the format of a table file by its suffix, CSV for standard input; raise TableFileError if unknown."""
     if path == STANDARD_INPUT:
         return CSV
     suffix = table_suffix(path)
@@ -239,12 +245,15 @@ def format_of(path: str) -> str:
 
 @lru_cache(maxsize=1)
 def _standard_input(stream: Any) -> bytes:
-    """Return the whole standard input, cached because it can be read only once."""
+    """Return all bytes of `stream`, the standard input, cached because it can be read only once."""
     return stream.buffer.read()
 
 
 def table_suffix(path: str) -> str:
-    """Return the suffix of a file name without the suffix of its compression."""
+    """Return the suffix of a file name in lower case, without the suffix of its compression.
+
+    For a local zip archive without such a suffix, the suffix of the first file in it is returned.
+    """
     name = _path_of(path)
     compressed = name.suffix.lower() in COMPRESSIONS
     suffix = (name.with_suffix("") if compressed else name).suffix.lower()
@@ -258,7 +267,7 @@ def table_suffix(path: str) -> str:
 
 
 def _suffix_in_archive(path: str) -> str:
-    """Return the suffix of the first file in a zip archive, or ".csv" if it is not a table suffix."""
+    """Return the suffix of the first file in a zip archive, or ".csv" if it is not the suffix of a table format."""
     try:
         with zipfile.ZipFile(path) as archive:
             suffix = Path(_file_names(archive)[0]).suffix.lower()
@@ -268,12 +277,12 @@ def _suffix_in_archive(path: str) -> str:
 
 
 def _path_of(path: str) -> Path:
-    """Return the path of a file, or the path of a URL without its query."""
+    """Return a file name as a Path; for a URL, only its path without the host and the query."""
     return Path(urlsplit(path).path if is_remote(path) else path)
 
 
 def is_local_file(path: str, *, compressed: bool) -> bool:
-    """Return True if a path is not a URL and its suffix is a compression suffix, or is not if `compressed` is False."""
+    """Return True if a path is not a URL and is compressed, by its suffix, or not compressed, as `compressed` says."""
     return not is_remote(path) and (Path(path).suffix.lower() in COMPRESSIONS) == compressed
 
 
@@ -292,12 +301,18 @@ def fsspec_for(path: str) -> Any:
 
 
 def _missing_library(library: str, what: str, alternative: str) -> TableFileError:
-    """Return the error that reading `what` needs a library, with advice to do the `alternative`."""
+    """Return the error that reading `what` needs a library.
+
+    The message tells how to install it, or to do the `alternative`, such as "save it as a file".
+    """
     return TableFileError(f"reading {what} needs {library}: run pip install 'fastens[files]', or {alternative}")
 
 
 def opener(path: str) -> Callable[[], Any]:
-    """Return a function that opens the decompressed file from its beginning as a binary stream."""
+    """Return a function that opens the decompressed file from its beginning as a binary stream.
+
+    Raises TableFileError if the file does not exist or the URL cannot be read.
+    """
     if path == STANDARD_INPUT:
         content = _standard_input(sys.stdin)
         return lambda: pa.BufferReader(content)
@@ -317,7 +332,10 @@ def opener(path: str) -> Callable[[], Any]:
 
 
 def _remote_opener(path: str, suffix: str) -> Callable[[], Any]:
-    """Return a function that opens the decompressed content of a URL, which is downloaded once."""
+    """Return a function that opens the decompressed content of a URL, which is downloaded once.
+
+    `suffix` is the last suffix of the URL, which tells its compression. Raises TableFileError if the download fails.
+    """
     try:
         with fsspec_for(path).open(path, "rb") as stream:
             content = stream.read()
@@ -331,10 +349,11 @@ def _remote_opener(path: str, suffix: str) -> Callable[[], Any]:
     return lambda: pa.input_stream(pa.BufferReader(content), compression=names.get(suffix))
 
 
-def read_other(path: str, format_: str, table: str | None = None, is_named: bool = True) -> pa.Table:
-    """Return the table of a file in a typed format, checked for damage.
+def read_typed_file(path: str, format_: str, table: str | None = None, is_named: bool = True) -> pa.Table:
+    """Return the table of a Parquet, Arrow, JSON, SQLite or statistics file, checked for damage.
 
     `table` selects the table of a database; if `is_named` is False, it is only a preference from an earlier file.
+    Raises ValueError or errors of Arrow for damaged files.
     """
     loaded = _read_typed(path, format_, table, is_named)
     # A damaged file may hold invalid offsets of texts, which would be read out of bounds, or texts that are not UTF-8.
@@ -345,7 +364,7 @@ def read_other(path: str, format_: str, table: str | None = None, is_named: bool
 
 
 def _read_typed(path: str, format_: str, table: str | None, is_named: bool) -> pa.Table:
-    """Return the table of a file in a typed format without checks; the parameters are as in `read_other`."""
+    """Return the table of a file as `read_typed_file` does, without the checks for damage."""
     is_plain = is_local_file(path, compressed=False)
     if format_ == PARQUET:
         return pa.parquet.read_table(path if is_plain else pa.BufferReader(content_of(path)), partitioning=None)
@@ -365,9 +384,9 @@ def content_of(path: str) -> bytes:
 
 
 def read_as_text(path: str, format_: str, sheet: str | None, is_named: bool) -> tuple[bytes, list[str] | None]:
-    """Return a workbook or ARFF file as CSV text, and the names of its text columns if the format declares them.
+    """Return a workbook or ARFF file as CSV text, and the names of its text columns, None for workbooks.
 
-    `sheet` and `is_named` are as `table` and `is_named` of `read_other`.
+    `sheet` selects the sheet of a workbook; if `is_named` is False, it is only a preference from an earlier file.
     """
     rows, texts = _rows_of_excel(path, sheet, is_named) if format_ == EXCEL else rows_of_arff(content_of(path))
     text = io.StringIO()
@@ -376,7 +395,7 @@ def read_as_text(path: str, format_: str, sheet: str | None, is_named: bool) -> 
 
 
 def _check_views(column: pa.ChunkedArray) -> None:
-    """Raise ValueError for string views out of bounds, which `validate` does not check.
+    """Raise ValueError if string views of a column lie out of bounds, which `validate` does not check.
 
     A cast also reads the views of missing values.
     """
@@ -395,12 +414,15 @@ def _check_views(column: pa.ChunkedArray) -> None:
 
 
 def _file_names(archive: zipfile.ZipFile) -> list[str]:
-    """Return the names of the files in an archive, without folders."""
+    """Return the names of the files in a zip archive, without folders and the metadata of macOS."""
     return [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
 
 
 def _open_only_file(path: str, file: Any) -> Any:
-    """Return a stream of the only file in a zip archive; raise TableFileError if there are several."""
+    """Return a stream of the only file in `file`, a zip archive that messages call `path`.
+
+    Raises TableFileError unless there is exactly one, or if it is encrypted.
+    """
     with zipfile.ZipFile(file) as archive:  # the file stays open until the member is closed
         names = _file_names(archive)
         if len(names) != 1:
@@ -412,9 +434,9 @@ def _open_only_file(path: str, file: Any) -> Any:
 
 
 def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | None) -> pa.Table:
-    """Return a table of an SQLite database, which is read from `content` if that is not None.
+    """Return a table of the SQLite database at `path`, which is read from `content` if that is not None.
 
-    `table` and `is_named` are as in `read_other`.
+    `table` and `is_named` are as in `read_typed_file`. Raises TableFileError if the table cannot be read.
     """
     import sqlite3
 
@@ -439,7 +461,7 @@ def _read_sqlite(path: str, table: str | None, is_named: bool, content: bytes | 
 def _rows_of_excel(path: str, sheet: str | None, is_named: bool) -> tuple[list[list[Any]], None]:
     """Return the cells of a workbook sheet as rows of CSV values, and None, because no types are declared.
 
-    `sheet` and `is_named` are as `table` and `is_named` of `read_other`.
+    `sheet` and `is_named` are as in `read_as_text`. Raises TableFileError if the sheet cannot be read.
     """
     try:
         from python_calamine import CalamineError, CalamineWorkbook, PasswordError
@@ -458,7 +480,7 @@ def _rows_of_excel(path: str, sheet: str | None, is_named: bool) -> tuple[list[l
 
 
 def _csv_value(cell: Any) -> Any:
-    """Return a cell of a sheet as a CSV value: integers without a fraction, dates without a midnight time."""
+    """Return a cell as a CSV value: integers without fraction, dates without midnight time, durations in seconds."""
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
@@ -471,9 +493,10 @@ def _csv_value(cell: Any) -> Any:
 
 
 def _read_statistics(path: str, content: bytes) -> pa.Table:
-    """Return the table of a file of SPSS, Stata or SAS.
+    """Return the table of a file of SPSS, Stata or SAS, whose bytes are `content`; `path` tells its suffix.
 
-    Columns whose values all have labels become their labels, and missing-value codes become missing.
+    Columns whose values all have labels become their labels, and missing-value codes become missing. Raises
+    TableFileError if the file cannot be read.
     """
     try:
         import pyreadstat

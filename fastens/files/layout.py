@@ -121,7 +121,8 @@ def _count_scattered_above(rows: Sequence[Row], filled_rows: list[int], width: i
     """Return the number of lines of scattered texts above the header, or 0 unless the header is unmistakable.
 
     At least two lines with gaps and without numbers must precede it. The header must be the first line without gaps,
-    with distinct names, and above numeric columns.
+    with distinct names, and above numeric columns. `filled_rows` holds the indices of the rows that are not empty,
+    `width` is the number of columns, and `missing` holds missing-value codes.
     """
     for above, index in enumerate(filled_rows[:FOOT_ROWS]):
         cells = [cell.strip() for cell in rows[index]]
@@ -142,7 +143,7 @@ def usual_width(rows: Sequence[Row]) -> int:
 
 
 def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
-    """Return True if a row may be a title: only its first cells are filled, at most half of `width`.
+    """Return True if a row may be a title: only its first cells are filled, less than half of `width`.
 
     If an empty line follows (`is_apart`) or the row is shorter, all cells except one may be filled.
     """
@@ -154,7 +155,7 @@ def _may_be_title(row: Row, width: int, is_apart: bool) -> bool:
 
 
 def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[str]) -> list[int]:
-    """Return the indices of the columns whose cells in the rows `below` are all numbers or missing."""
+    """Return the indices of the columns whose cells in the rows `below` a header are all numbers, except if missing."""
     columns = []
     for column in range(width):
         cells = [row[column] for row in below if len(row) == width and row[column].strip() not in missing]
@@ -164,14 +165,14 @@ def _columns_of_numbers(below: Sequence[Row], width: int, missing: Collection[st
 
 
 def _is_above_numbers(row: Row, below: Sequence[Row], missing: Collection[str]) -> bool:
-    """Return True if a row has a name above a column of numbers in the rows `below`."""
+    """Return True if a cell of a row is a text above a column of numbers in the rows `below`, except if missing."""
     below = below[1:] if len(below) > 3 else below  # the first row below the header may hold units
     columns = _columns_of_numbers(below, len(row), missing)
     return any(row[column].strip() and not is_number(row[column]) for column in columns)
 
 
 def _count_header_lines(rows: Sequence[Row], missing: Collection[str]) -> int:
-    """Return the number of header lines at the start of the rows."""
+    """Return the number of header lines, 1 to 3, at the start of the rows; `missing` holds missing-value codes."""
     for n in (1, 2):
         if len(rows) > n + 1 and any(cell.startswith(_IMPORT_ID) for cell in rows[n]):
             return n + 1
@@ -182,7 +183,7 @@ def _count_header_lines(rows: Sequence[Row], missing: Collection[str]) -> int:
 
 
 def _continues_header(rows: Sequence[Row], n: int, missing: Collection[str]) -> bool:
-    """Return True if the row after the first `n` header lines also belongs to the header."""
+    """Return True if rows[n], after `n` header lines, also belongs to the header; `missing` are missing-value codes."""
     row, width = rows[n], len(rows[0])
     cells = [cell.strip() for cell in row]
     if len(row) != width or width < 2:
@@ -203,9 +204,9 @@ def _continues_header(rows: Sequence[Row], n: int, missing: Collection[str]) -> 
 
 
 def _has_spanning_cells(header: Sequence[Row]) -> bool:
-    """Return True if cells of the first header line span several cells of the second line.
+    """Return True if cells of the first header line may span several cells of the second line.
 
-    The second line must be filled below all empty cells that a cell may span.
+    The second line must be filled below all empty cells that follow a cell of the first line.
     """
     first, second = header[0], header[1]
     empty = [column for column, cell in enumerate(first) if not cell.strip()]
@@ -214,7 +215,7 @@ def _has_spanning_cells(header: Sequence[Row]) -> bool:
 
 
 def _join_header_lines(header: Sequence[Row]) -> list[str]:
-    """Return the column names of a header with several lines, each prefixed with the cell that spans it."""
+    """Return the name of each column: its cells in all header lines, after the cell of the first line that spans it."""
     names, over = [], ""
     for column, cell in enumerate(header[0]):
         over = cell.strip() or over
@@ -253,9 +254,9 @@ def count_footer_rows(rows: Sequence[Row], width: int, missing: Collection[str] 
 
 
 def _count_scattered_below(rows: Sequence[Row], width: int, missing: Collection[str]) -> int:
-    """Return the number of rows of scattered texts at the end of a table, or 0 if they may be data.
+    """Return the number of rows of scattered texts at the end of a table of `width` columns, or 0 if they may be data.
 
-    Such rows have gaps, no numbers, and texts in numeric columns.
+    Such rows have gaps, no numbers, and texts, except for the codes in `missing`, in numeric columns.
     """
     n = 0
     for row in reversed(rows):
@@ -270,7 +271,10 @@ def _count_scattered_below(rows: Sequence[Row], width: int, missing: Collection[
 
 
 def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> bool:
-    """Return True if the cells of a row at the end of a table are a source or a note; `above` are the rows above."""
+    """Return True if a row at the end of a table is a source or a note.
+
+    `cells` are its stripped cells, `n_filled` of which are not empty, and `above` are the rows above it.
+    """
     is_foot = _FOOT.fullmatch(cells[0]) is not None
     if is_foot and ":" in cells[0] and n_filled < max(width, 2):
         return True  # even if commas split the text into several cells
@@ -286,7 +290,7 @@ def _is_note(cells: Row, n_filled: int, width: int, above: Sequence[Row]) -> boo
 
 
 def _is_total(cells: Row, above: Sequence[Row]) -> bool:
-    """Return True if the first text of a row is a word for a total that does not occur in the rows above."""
+    """Return True if the first text of a row is a word for a total, in column 0 or 1, that is not in the rows above."""
     column = next(column for column, cell in enumerate(cells) if cell)
     if column > 1 or not _TOTAL.fullmatch(cells[column]):
         return False

@@ -131,7 +131,7 @@ class NumberFormat:
         return "".join(f"; {text}" for text in said)
 
     def fits(self, cells: pa.StringArray) -> pa.BooleanArray:
-        """Return a mask of the cells that are numbers in this format."""
+        """Return a mask of the cells that are numbers in this format; False for missing cells."""
         if self.unit in COMPOUNDS:
             return pc.fill_null(pc.match_substring_regex(_trim_cells(cells), pattern=COMPOUNDS[self.unit][0]), False)
         split = _Split(cells)
@@ -173,14 +173,14 @@ class _Split:
         self.counts: NDArray[np.intp] = counts
 
     def broadcast(self, values: list) -> pa.Array:
-        """Return the entry of each cell in `values`, which has an entry for each distinct text around the digits.
+        """Return, for each cell, the entry of `values` at the index of its text around the digits in `frames`.
 
         Cells that are not numbers get null.
         """
         return pa.array(values or [None]).take(self._codes) if values else pa.nulls(len(self._codes), pa.bool_())
 
     def interpret(self, style: NumberFormat) -> list[_Frame]:
-        """Return each distinct parsed text around the digits as a format interprets it, empty if it is not valid."""
+        """Return `frames`, the distinct texts around digits, as this format reads them; _NO_FRAME for invalid texts."""
         return [_interpret_frame(frame, style) or _NO_FRAME for frame in self.frames]
 
     def fits(self, style: NumberFormat) -> pa.BooleanArray:
@@ -226,7 +226,10 @@ def _parse_frame(text: str) -> _Frame | None:
 
 
 def _split_magnitude(word: str) -> tuple[str, int]:
-    """Return a word without its magnitude, and the power of ten; only CJK magnitudes may precede other letters."""
+    """Return a word without its magnitude, such as k or bn, and the power of ten, 0 without a magnitude.
+
+    Only CJK magnitudes may precede other letters.
+    """
     for name in (word, word.lower() if len(word) > 2 else word):
         if name in _POWERS:
             return "", _POWERS[name]
@@ -237,7 +240,10 @@ def _split_magnitude(word: str) -> tuple[str, int]:
 
 
 def _interpret_frame(frame: _Frame | None, style: NumberFormat) -> _Frame | None:
-    """Return the text around a number with ambiguous units such as m read as magnitudes if the format is scaled."""
+    """Return the parsed text around a number as a format reads it; None if `frame` is None.
+
+    If the format is scaled, ambiguous units such as m are read as magnitudes.
+    """
     if frame is None or not style.scaled or frame.power or style.unit == frame.unit:
         return frame
     word, _, unit = frame.unit.partition(" ")
@@ -296,7 +302,7 @@ def number_format(cells: pa.StringArray, prefers_comma: bool = False) -> tuple[N
 
 
 def _infer_frame_format(split: _Split) -> NumberFormat:
-    """Return the format, without separators, of the symbols, units and magnitudes around most numbers."""
+    """Return the format of the symbol, unit and magnitudes around most numbers, with default separators."""
     frames = [(frame, int(n)) for frame, n in zip(split.frames, split.counts, strict=True) if frame is not None]
     symbols = {frame.symbol for frame, _ in frames} - {""}
     symbol = symbols.pop() if len(symbols) == 1 else ""
@@ -318,7 +324,7 @@ def _infer_frame_format(split: _Split) -> NumberFormat:
 
 
 def may_be_numbers(cells: pa.StringArray) -> bool:
-    """Return False if few of these distinct cells are numbers, whatever their units and magnitudes.
+    """Return True unless few of these distinct cells are numbers, with any units and magnitudes.
 
     Only some cells are examined, which are spread over all, because this runs for every column of texts.
     """
@@ -330,9 +336,9 @@ def may_be_numbers(cells: pa.StringArray) -> bool:
 
 
 def mixed_units(cells: pa.StringArray) -> list[str]:
-    """Return the distinct units of numbers, the most frequent first; empty unless there are 2 to 12 units.
+    """Return the distinct units and symbols of numbers, the most frequent first, with "none" for bare numbers.
 
-    It is also empty if no unit is known or many cells are not numbers.
+    The list is empty unless there are 2 to 12 units, one of them is known, and nearly all cells are numbers.
     """
     split = _Split(cells)
     counts: Counter[str] = Counter()
@@ -351,7 +357,7 @@ def has_leading_zeros(cells: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def _bodies_fit(bodies: pa.StringArray, style: NumberFormat) -> pa.BooleanArray:
-    """Return a mask of the digit strings that have the decimal and thousands separators of the format."""
+    """Return a mask of the numbers, without units and signs, that match the decimal and thousands separators."""
     decimal = "\\" + style.decimal if style.decimal == "." else style.decimal
     plain = rf"(?:[0-9]+(?:{decimal}[0-9]*)?|{decimal}[0-9]+){_EXPONENT}"
     if not style.thousands:
@@ -376,7 +382,7 @@ def _trim_cells(cells: pa.StringArray) -> pa.StringArray:
 
 
 def whole_numbers(values: Iterable[pa.Array]) -> bool:
-    """Return True if all values are integers that 64-bit floats represent exactly."""
+    """Return True if all values in these arrays are integers below 2**53, which 64-bit floats represent exactly."""
     for part in values:
         limits = pc.min_max(pc.abs(part)).as_py()["max"]
         if limits is not None and not limits < 2**53:

@@ -32,7 +32,7 @@ from fastens.files.formats import (
     is_remote,
     opener,
     read_as_text,
-    read_other,
+    read_typed_file,
 )
 from fastens.files.numbers import (
     NEARLY,
@@ -88,7 +88,7 @@ def read(
     """
     declared = {name: Column.given(type_) for name, type_ in column_types.items()}
     typed = {**schema.columns, **declared}
-    as_text = [name for name, column in typed.items() if column.type == TEXT or is_written(column)]
+    as_text = [name for name, column in typed.items() if column.type == TEXT or has_notation(column)]
     files = files_of(path)
     formats = sorted({format_of(file) for file in files})
     if sheet is not None:
@@ -101,7 +101,7 @@ def read(
     table, notes, prefers_comma = _join_files(parts)
     is_typed = all(format_of(file) in TYPED for file in files)
     in_file = columns_in_file(schema.columns, table, prefers_comma, notes)
-    prefers_comma = prefers_comma or has_commas(table)
+    prefers_comma = prefers_comma or has_decimal_commas(table)
     typing = Typing(in_file, declared, prefers_comma, is_typed, notes, schema.missing)
     columns = {name: typing.read(name, plain_text(table[name])) for name in table.column_names}
     file_schema = replace(schema, columns={name: column for name, (_, column) in columns.items()})
@@ -120,24 +120,30 @@ class Typing:
     missing: Sequence[str] = ()
 
     def read(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Return the converted values of a column, and its type and notation."""
+        """Return the converted values of a column, and its type and notation as a `Column`.
+
+        Raises TableFileError for values that do not fit a known type.
+        """
         if self.missing:
             values = without_codes(values, self.missing)
         read, column = self._convert(name, values)
         return (without_codes(read, self.missing) if self.missing and read is not values else read), column
 
     def _convert(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Return a column without missing-value codes as converted values, and its type and notation."""
+        """Return a column without missing-value codes as converted values, and its type and notation as a `Column`."""
         if name in self.requested:
             return self._convert_requested(name, values, self.requested[name])
         if name in self.declared:
             return as_known(name, values, self.declared[name]), self.declared[name]
         if not _is_any(_IS_TEXT, values.type):
             return self._infer_integer_dates(name, values)
-        return self.guessed(name, values)
+        return self.infer_text(name, values)
 
-    def guessed(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Return a text column converted to its inferred type, and its type and notation."""
+    def infer_text(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
+        """Return a text column converted to its inferred type, and its type and notation as a `Column`.
+
+        The column stays text if not all of its values match. Notes report what was detected.
+        """
         first = values.slice(0, SAMPLE).unique().drop_null()
         if not len(first) or _share_of_digits(first) < NEARLY:  # neither numbers nor dates
             return values, Column(TEXT, analyzer=analyzer_of(values.slice(0, SAMPLE)))
@@ -156,7 +162,7 @@ class Typing:
         return values, Column(TEXT, analyzer=analyzer_of(values.slice(0, SAMPLE)))
 
     def _infer_numbers(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Return a text column as numbers if all its values are numbers, otherwise as text, and its Column."""
+        """Return a text column as numbers if all its values are numbers, otherwise unchanged, and its `Column`."""
         distinct = values.unique().drop_null()
         style, share = number_format(distinct, self.prefers_comma)
         is_plain = replace(style, decimal=".", thousands="") == NumberFormat()
@@ -179,7 +185,7 @@ class Typing:
         return values, Column(TEXT)
 
     def _infer_dates(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Return a text column as dates or times if all its values are, otherwise as text, and its Column."""
+        """Return a text column as dates or times if all its values are, otherwise unchanged, and its `Column`."""
         distinct = values.unique().drop_null()
         detected = date_format(distinct, name)
         if detected is None:
@@ -197,7 +203,10 @@ class Typing:
         return _parse_dates(values, style), Column(DATE, format=style.text, first_year=style.first_year)
 
     def _infer_integer_dates(self, name: str, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, Column]:
-        """Return integers as dates if all are days such as 20230131 or months such as 202301, and their Column."""
+        """Return integers as dates if all are days such as 20230131 or months such as 202301, otherwise unchanged.
+
+        The second result is the `Column` of the values. Columns of other types are returned unchanged.
+        """
         plain = values, Column(_schema_type(values.type))
         first = values[0].as_py() if pa.types.is_int64(values.type) and len(values) else None
         if first is None and values.null_count < len(values) and pa.types.is_int64(values.type):
@@ -218,7 +227,10 @@ class Typing:
     def _convert_requested(  # noqa: PLR0911
         self, name: str, values: pa.ChunkedArray, requested: Column
     ) -> tuple[pa.ChunkedArray, Column]:
-        """Return a column converted to the type that the user passed, and its type and notation."""
+        """Return a column converted to the type that the user passed, `requested`, and its type and notation.
+
+        Numbers and dates that do not match become missing; other values that do not fit raise TableFileError.
+        """
         if requested.type == TEXT:
             return values if _is_any(_IS_TEXT, values.type) else _cast(values, pa.string(), name, requested), requested
         if not _is_any(_IS_TEXT, values.type):
@@ -241,7 +253,10 @@ class Typing:
         return as_known(name, values, replace(requested, lenient=False)), requested
 
     def _drop_odd_values(self, name: str, values: pa.ChunkedArray, odd: pa.Array, what: str) -> pa.ChunkedArray:
-        """Return the values with the odd values set to missing, and add a note that names them; `what` is the type."""
+        """Return the values with the values in `odd`, which are not `what` ("numbers" or "dates"), set to missing.
+
+        A note names the odd values.
+        """
         if not len(odd):
             return values
         self.notes.append(f"{name!r} is read as {what}; {_describe_odd(values, odd)} is read as missing.")
@@ -263,7 +278,10 @@ def analyzer_of(cells: pa.ChunkedArray) -> str:
 
 
 def items_of(cells: pa.ChunkedArray) -> tuple[str, list[str]] | None:
-    """Return the separator and the items of a column of item lists, such as Python;SQL, or None for other texts."""
+    """Return the separator and the sorted distinct items of a column of item lists, such as Python;SQL.
+
+    Returns None for texts of any other kind.
+    """
     cells = pc.utf8_trim_whitespace(cells).drop_null()
     for sign in _SIGNS if len(cells) else ():
         is_several = pc.match_substring(cells, sign)
@@ -288,15 +306,15 @@ def items_of(cells: pa.ChunkedArray) -> tuple[str, list[str]] | None:
 
 
 def joined_items(cells: pa.ChunkedArray | pa.Array, separator: str) -> Any:
-    """Return cells of items without spaces around separators and without separators at their ends."""
+    """Return cells of items such as "tea; milk;" without spaces around separators and separators at the ends."""
     joined = pc.replace_substring_regex(cells, pattern=rf"\s*{re.escape(separator)}\s*", replacement=separator)
     return pc.utf8_trim(joined, characters=separator)
 
 
-def has_commas(table: pa.Table) -> bool:
+def has_decimal_commas(table: pa.Table) -> bool:
     """Return True if a text column holds numbers with a decimal comma, and no column numbers with a decimal point.
 
-    "1,234" and "1.234" in other columns are then read in the same way.
+    Ambiguous numbers in other columns, such as "1,234" and "1.234", are then read with a decimal comma too.
     """
     if any(pa.types.is_floating(type_) for type_ in table.schema.types):
         return False
@@ -316,8 +334,9 @@ def columns_in_file(
 ) -> dict[str, Column]:
     """Return the columns of a schema with the decimal separator of this file, which may differ from an earlier file.
 
-    The separator is the same in all columns, because "1,234" tells nothing. If `prefers_comma` is True, the file has
-    decimal commas, which schemas do not record for numbers without another notation.
+    The separator is the same in all columns, because "1,234" in a single column is ambiguous. If `prefers_comma` is
+    True, the file has decimal commas, which schemas do not record for numbers without another notation. A different
+    separator is added to `notes`.
     """
     adapted, texts = dict(columns), dict[str, pa.Array]()
     for name, column in columns.items():
@@ -338,7 +357,7 @@ def columns_in_file(
 
 
 def _swap_decimal(column: Column) -> Column:
-    """Return the column with decimal commas instead of decimal points, or the reverse, and thousands to match."""
+    """Return the column of numbers with decimal comma and decimal point exchanged, also in the thousands separator."""
     swapped = {",": ".", ".": ","}
     return replace(column, decimal=swapped[column.decimal], thousands=swapped.get(column.thousands, column.thousands))
 
@@ -349,14 +368,14 @@ def _count_fitting(cells: pa.Array, style: NumberFormat) -> int:
 
 
 def _count_unambiguous(cells: pa.Array, style: NumberFormat) -> int:
-    """Return the number of cells whose separator can only be the decimal separator of a format."""
+    """Return the number of cells that match a format and would not match if its separators were exchanged."""
     other = replace(style, decimal="." if style.decimal == "," else ",", thousands=style.decimal)
     clear = pc.and_(style.fits(cells), pc.invert(other.fits(cells)))
     return pc.sum(pc.and_(clear, pc.match_substring(cells, pattern=style.decimal))).as_py() or 0
 
 
 def without_codes(values: pa.ChunkedArray, codes: Sequence[str]) -> pa.ChunkedArray:
-    """Return the values with missing-value codes set to missing; numbers are compared as numbers."""
+    """Return the values with missing-value codes set to missing; numbers are compared as numbers, dates as dates."""
     if _is_any(_IS_TEXT, values.type):
         trimmed = pc.utf8_trim_whitespace(values.cast(pa.string()))
         return pc.if_else(pc.is_in(trimmed, pa.array([code.strip() for code in codes])), None, values)
@@ -389,9 +408,10 @@ def _parse_dates(values: pa.ChunkedArray, style: DateFormat) -> pa.ChunkedArray:
 def as_known(  # noqa: PLR0911
     name: str, values: pa.ChunkedArray, column: Column, first: int = 0
 ) -> pa.ChunkedArray:
-    """Return the values with the type of the schema; raise TableFileError that names the first row that does not match.
+    """Return the values converted to the type and notation of `column`.
 
-    `first` is the row number of the first value in the table.
+    Values that do not match become missing if the column is lenient. Otherwise TableFileError names the first of them
+    and its row; `first` is the row number of the first value.
     """
     if column.type == TEXT and not _is_any(_IS_TEXT, values.type):
         return _cast(values, pa.string(), name, column)
@@ -420,7 +440,10 @@ def as_known(  # noqa: PLR0911
 
 
 def _convert_to_type(name: str, values: pa.ChunkedArray, requested_type: str) -> pa.ChunkedArray:
-    """Return values that are not texts as the type that the user passed; raise TableFileError if they do not fit."""
+    """Return the values of column `name`, which are not texts, as the type that the user passed.
+
+    Raises TableFileError if they cannot be converted.
+    """
     type_ = _schema_type(values.type)
     if type_ == requested_type or pa.types.is_null(values.type):
         return values
@@ -433,7 +456,7 @@ def _convert_to_type(name: str, values: pa.ChunkedArray, requested_type: str) ->
 
 
 def _are_zeros_and_ones(values: pa.ChunkedArray) -> bool:
-    """Return True if the values are numbers and only 0 and 1 occur."""
+    """Return True if the values are numeric and each of them is 0, 1 or missing."""
     return _is_any(_IS_NUMBER, values.type) and set(values.unique().drop_null().to_pylist()) <= {0, 1}
 
 
@@ -457,9 +480,9 @@ def _cast(values: pa.ChunkedArray, type_: pa.DataType, name: str, column: Column
 
 
 def _raise_if_odd(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str, first: int) -> None:
-    """Raise TableFileError that names the first odd value and its row, if there are odd values.
+    """Raise TableFileError that the first value in `odd`, in its row, is not `rule`, unless `odd` is empty.
 
-    `first` is the row number of the first value in the table.
+    `odd` holds distinct values, and `first` is the row number of the first of `values` in the table.
     """
     if len(odd):
         row = first + pc.index(values, odd[0]).as_py()
@@ -468,7 +491,7 @@ def _raise_if_odd(name: str, values: pa.ChunkedArray, odd: pa.Array, rule: str, 
 
 
 def _join_notes(notes: list[str]) -> list[str]:
-    """Return the notes with one note for all columns that share a notation or an odd value."""
+    """Return the notes, with notes on columns of a common notation or odd value joined to one note on all columns."""
     names: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
     for note in notes:
@@ -487,14 +510,14 @@ def _join_notes(notes: list[str]) -> list[str]:
 
 
 def _describe_odd(values: pa.ChunkedArray, odd: pa.Array) -> str:
-    """Return text that names the first odd values, each with its first row, counted from 1 below the header."""
+    """Return text that names the first values in `odd`, each with its first row in `values`, counted from 1."""
     shown = [f"{value.as_py()!r} in row {pc.index(values, value).as_py() + 1}" for value in odd[:3]]
     more = f" and {len(odd) - 3} other values" if len(odd) > 3 else ""
     return ", ".join(shown) + more
 
 
 def _advice(name: str, odd: pa.Array, type_: str) -> str:
-    """Return text that says how to read a column as `type_`, or its `odd` values as missing."""
+    """Return advice on how to read column `name` as `type_`, or its `odd` values, which do not match, as missing."""
     codes = [text for text in odd.to_pylist() if text.strip().lower() in USUAL_CODES]
     if codes and len(codes) == len(odd):
         options = " ".join("--missing=" + shlex.quote(code) for code in codes)
@@ -507,7 +530,7 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], words: Se
     """Return the table of one file, its notes, and True if its numbers have decimal commas.
 
     `as_text` and `words` are the `text_columns` and `word_columns` of `read_csv`. `has_sheet` is True if the user
-    passed the sheet of the schema.
+    passed the sheet of the schema. Raises TableFileError with the path if the file cannot be read.
     """
     format_ = format_of(path)
     open_file: Callable[[], Any] = opener(path)
@@ -522,10 +545,10 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], words: Se
                 open_file = partial(pa.BufferReader, content_of(path))
             table, dialect = read_csv(open_file, schema, as_text, words)
             return _require_rows(table, path), dialect.notes, dialect.prefers_comma
-        table = read_other(path, format_, schema.sheet, has_sheet)
+        table = read_typed_file(path, format_, schema.sheet, has_sheet)
         read_names = table.column_names  # raises if a name is not valid UTF-8
         for type_ in table.schema.types:
-            _read_names_within(type_)
+            _check_field_names(type_)
     except TableFileError as error:
         raise TableFileError(f"cannot read {path}: {error}" if path not in str(error) else str(error)) from error
     except (*DAMAGE, ValueError) as error:
@@ -536,11 +559,11 @@ def _read_file(path: str, schema: TableSchema, as_text: Sequence[str], words: Se
     return _require_rows(table.rename_columns(names), path), notes, False
 
 
-def _read_names_within(type_: pa.DataType) -> None:
-    """Raise if a field name within records is not valid UTF-8, as `column_names` does for columns."""
+def _check_field_names(type_: pa.DataType) -> None:
+    """Raise UnicodeDecodeError if a field name within a nested type is not valid UTF-8; Arrow decodes it when read."""
     for field in (type_.field(i) for i in range(type_.num_fields)):
         assert field.name is not None
-        _read_names_within(field.type)
+        _check_field_names(field.type)
 
 
 def _require_rows(table: pa.Table, path: str) -> pa.Table:
@@ -551,7 +574,10 @@ def _require_rows(table: pa.Table, path: str) -> pa.Table:
 
 
 def _join_files(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
-    """Return the concatenated tables of all files, all notes, and True if any file has decimal commas."""
+    """Return the concatenated tables of all files, all notes, and True if any file has decimal commas.
+
+    `parts` holds the result of `_read_file` for each file. Raises TableFileError if the columns differ.
+    """
     table = parts[0][0]
     if len(parts) > 1:
         try:
@@ -562,7 +588,10 @@ def _join_files(parts: list[Any]) -> tuple[pa.Table, list[str], bool]:
 
 
 def files_of(path: Any) -> list[str]:
-    """Return the files that match a path, a glob pattern, a URL or several of them."""
+    """Return the files that match a path, a glob pattern, a URL or a sequence of them.
+
+    Raises TableFileError if nothing matches a pattern, and TypeError for other objects.
+    """
     if not isinstance(path, str | os.PathLike):
         if not isinstance(path, Iterable):
             raise TypeError(f"path must be a path, or a sequence of them; got {path!r}.")
@@ -580,7 +609,7 @@ def files_of(path: Any) -> list[str]:
 
 
 def _match_url(url: str) -> list[str]:
-    """Return the URLs of the files that match a URL; HTTP URLs do not support patterns."""
+    """Return the URLs of the files that match a URL pattern; HTTP URLs and URLs without * are returned unchanged."""
     kind = url.partition("://")[0]
     if kind.startswith("http") or "*" not in url:
         return [url]
@@ -596,17 +625,17 @@ def plain_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def style_of(column: Column) -> NumberFormat:
-    """Return the number format of a column."""
+    """Return the number format of a column: its separators, symbol, unit and flags."""
     return NumberFormat(**{key: getattr(column, key) for key in NumberFormat.__dataclass_fields__})
 
 
 def words_of(columns: Mapping[str, Column]) -> list[str]:
-    """Return the names of the text columns in which words such as NA and None are values."""
+    """Return the names of lenient text columns, in which words such as NA and None are values, not missing."""
     return [name for name, column in columns.items() if column.type == TEXT and column.lenient]
 
 
-def is_written(column: Column) -> bool:
-    """Return True if a column has a special notation, so that its values are read as texts first."""
+def has_notation(column: Column) -> bool:
+    """Return True if a column has a date format or a special number notation, so that its values are read as texts."""
     return bool(column.format) or style_of(column) != NumberFormat()
 
 

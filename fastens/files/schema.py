@@ -29,7 +29,7 @@ class TableFileError(ValueError):
 
 
 def listed(values: Sequence[object], limit: int = 5) -> str:
-    """Return the quoted first values, separated by commas, and the number of further values, as text for messages."""
+    """Return text that quotes the first `limit` values, separated by commas, and counts the further values."""
     shown = ", ".join(repr(value) for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
 
@@ -44,7 +44,7 @@ DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", " ", "'", "_")
 def _check_rules(what: str, record: Any, rules: Mapping[str, tuple[bool, str]]) -> None:
     """Raise TableFileError for the first field of a record whose rule does not hold; `what` names the record.
 
-    `rules` maps each field to whether its rule holds and the text of the rule.
+    `rules` maps each field to a pair: True if its rule holds, and the text of the rule.
     """
     for name, (holds, rule) in rules.items():
         if not holds:
@@ -113,7 +113,7 @@ class Column:
 
     @classmethod
     def given(cls, type_: str) -> Column:
-        """Return a column of a type that the user passed; it is lenient for numbers, dates and text."""
+        """Return a column of a type that the user passed; it is lenient if the type is number, date or text."""
         return cls(type_, lenient=type_ in (NUMBER, DATE, TEXT))
 
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _num_samples
 from fastens.inspection.plotting import as_labels, as_numbers, axes, check_same_kind, name_ticks
 from fastens.params.rules import ESTIMATOR, NONE, RANDOM_STATE, instance, one_of, real, whole
 from fastens.params.types import RandomState
-from fastens.table.arrays import check_places
+from fastens.table.arrays import check_sparse_indices
 from fastens.table.opening import split_columns
 from fastens.table.sources import in_memory_only
 
@@ -255,7 +255,7 @@ def _indexable_table(name: str, X: Any) -> Any:
 
     Raises ValueError, which names the argument `name`, if X has no rows and columns.
     """
-    check_places(X)
+    check_sparse_indices(X)
     has_rows = (hasattr(X, "__getitem__") or issparse(X)) and not isinstance(X, memoryview)
     table = X if has_rows else np.asarray(X)
     if getattr(table, "shape", None) == ():

@@ -44,13 +44,13 @@ BY_ROW = ("init_score", "y", "group", "likelihood_ratio")  # arguments that also
 
 
 def answer_streams(cls: type) -> None:
-    """Wrap the prediction methods of a class to accept streams, and to split tables in batches if it needs that."""
+    """Wrap the prediction methods of a class in place to accept streams, cluster tables and tables read in batches."""
     for name in ANSWERS:
         wrap_method(cls, name, _wrap_prediction_method)
 
 
 def transforms_streams(cls: Any) -> Any:
-    """Decorate a transformer class so that `set_output` does not wrap the results for streams and cluster tables."""
+    """Decorate a transformer class so that `transform` ignores `set_output` for streams and cluster tables."""
     method = cls.transform
     unwrapped = method.__wrapped__
 
@@ -64,7 +64,10 @@ def transforms_streams(cls: Any) -> Any:
 
 
 def _wrap_prediction_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a prediction method wrapped to accept streams, cluster tables and tables that are read in batches."""
+    """Return a prediction method wrapped to accept streams, cluster tables and tables that are read in batches.
+
+    The method is returned unchanged if it is already wrapped, or if its first parameter is not X.
+    """
     argument_names = frozenset(signature(method).parameters)
     if hasattr(method, _MARK) or list(signature(method).parameters)[1:2] != ["X"]:
         return method
@@ -82,7 +85,7 @@ def _wrap_prediction_method(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _predict_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the predictions for any table that is not a NumPy array: directly, on a cluster, or by batches."""
+    """Return method(self, X, ...) for an X other than a NumPy array: called directly, on its cluster, or by batches."""
     if is_frame(X):
         return method(self, X, *args, **kwargs)
     if cluster_of(X):
@@ -96,7 +99,7 @@ def _predict_table(method: Callable[..., Any], self: Any, X: Any, *args: Any, **
 
 
 def _predict_in_batches(method: Callable[..., Any], self: Any, X: Any, **arguments: Any) -> Any:
-    """Return the predictions for a table that is read in batches: a stream for a stream, otherwise joined."""
+    """Return method(self, X, ...) computed batch by batch: an Arrow stream if X is a stream, otherwise joined rows."""
     self._check_fitted()
     if is_stream(X):
         predictions = _iter_predictions(method, self, _nonempty_parts(open_stream(X)), arguments)
@@ -110,13 +113,16 @@ def _predict_in_batches(method: Callable[..., Any], self: Any, X: Any, **argumen
 
 
 def _select_fit_columns(source: Batches, model: Any) -> Batches:
-    """Return the table with only the columns that the model was fitted on, if these have names."""
+    """Return the table with only the columns of `fit`, selected by name; raise ValueError if one is missing.
+
+    The table is returned unchanged if `fit` saw no column names.
+    """
     encoder = getattr(model, "_encoder", None)
     return source if encoder is None else StreamedTable(source).matched(encoder.names).source
 
 
 def _nonempty_parts(source: RowSource) -> Iterator[Any]:
-    """Return the non-empty parts of a table; raise ValueError if it has no rows."""
+    """Return an iterator over the parts of a table that have rows; raise ValueError if none has."""
     nonempty_parts = (part for part in source.parts() if part.shape[0])
     first = next(nonempty_parts, None)
     if first is None:
@@ -128,7 +134,10 @@ def _nonempty_parts(source: RowSource) -> Iterator[Any]:
 def _iter_predictions(
     method: Callable[..., Any], model: Any, parts: Iterator[Any], arguments: dict[str, Any]
 ) -> Iterator[Any]:
-    """Yield the predictions for each part; arguments with one value per row are sliced along with the parts."""
+    """Yield method(model, part, **arguments) for each part, with arguments by row sliced to the rows of the part.
+
+    Raises ValueError at the end if an argument by row, such as `y`, does not have one value for each row.
+    """
     listed = {name: arguments[name] for name in BY_ROW if not isinstance(arguments.get(name), str | None)}
     by_row = {name: np.asarray(values) for name, values in listed.items()}
     start = 0
@@ -142,14 +151,17 @@ def _iter_predictions(
 
 
 def _join_predictions(predictions: list[Any]) -> Any:
-    """Return the predictions for all rows, joined from batches; a list with one result per target stays a list."""
+    """Return the predictions of several batches joined along the rows; lists of one result per target stay lists."""
     if isinstance(predictions[0], list):
         return [_join_predictions(list(parts)) for parts in zip(*predictions, strict=True)]
     return concatenated(predictions)
 
 
 def _prediction_stream(model: Any, method: str, predictions: Iterator[Any], arguments: dict[str, Any]) -> Any:
-    """Return the predictions for batches as a pyarrow RecordBatchReader."""
+    """Return the predictions of batches as a pyarrow RecordBatchReader with one named column for each output.
+
+    `method` is the name of the prediction method, and `arguments` are the arguments that it was called with.
+    """
     import pyarrow
 
     tables = (pyarrow.table(_columns_by_name(model, method, answer, arguments)) for answer in predictions)
@@ -162,7 +174,7 @@ def _prediction_stream(model: Any, method: str, predictions: Iterator[Any], argu
 
 
 def _columns_by_name(model: Any, method: str, predictions: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of the predictions for one batch by name; repeated names get a number."""
+    """Return one batch of predictions as a dict of columns by name; repeated names get a number as suffix."""
     columns = _named_columns(model, method, predictions, arguments)
     from fastens.files.dialects import numbered  # needs pyarrow, which arrays do without
 
@@ -170,7 +182,7 @@ def _columns_by_name(model: Any, method: str, predictions: Any, arguments: dict[
 
 
 def _named_columns(model: Any, method: str, predictions: Any, arguments: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the predictions for one batch as pairs of a column name, which may repeat, and values."""
+    """Return one batch of predictions of `method` as pairs of a column name, which may repeat, and values."""
     if isinstance(predictions, list):
         named_columns: list[tuple[str, Any]] = []
         of_targets = getattr(model, "classes_", [None] * len(predictions))
@@ -191,7 +203,7 @@ def _named_columns(model: Any, method: str, predictions: Any, arguments: dict[st
 
 
 def _label_columns(predictions: Any, name: str, axis_labels: list[list[str]]) -> list[tuple[str, Any]]:
-    """Return predictions of shape (n_rows, ...) as pairs of a name, with a label of each axis, and a column."""
+    """Return predictions of shape (n_rows, ...) as pairs of a name, made of `name` and a label by axis, and values."""
     columns = predictions.reshape(len(predictions), -1).T
     return list(zip((" ".join([name, *labels]) for labels in product(*axis_labels)), columns, strict=True))
 
@@ -207,8 +219,8 @@ def _axis_labels(
 ) -> list[list[str]]:
     """Return the labels of each axis of predictions of shape (n_rows, *sizes), in the order of the axes.
 
-    Features, interval ends, quantiles and times are along the last axis, and classes along the first. The order
-    matters because axes of different meaning may have the same size.
+    Features, interval ends, quantiles and times are along the last axis (the last two axes for interactions), and
+    classes along the others. The order matters because axes of different meaning may have the same size.
     """
     n_inner = 2 if arguments.get("interactions") else 1
     outer = [_output_labels(model, method, size, classes) for size in sizes[:-n_inner]]
@@ -216,7 +228,7 @@ def _axis_labels(
 
 
 def _inner_labels(model: Any, method: str, size: int, arguments: dict[str, Any], classes: Any) -> list[str]:
-    """Return the labels of the last axis: interval ends, features, quantiles, times, or else the output labels."""
+    """Return `size` labels of a last axis: interval ends, features, quantiles or times, or else the output labels."""
     names = getattr(model, "feature_names_in_", None)
     listed = arguments.get({"predict_quantiles": "quantiles", "predict_survival_function": "times"}.get(method, ""))
     if "interval" in method or method == "predict_member_range":
@@ -231,7 +243,7 @@ def _inner_labels(model: Any, method: str, size: int, arguments: dict[str, Any],
 
 
 def _output_labels(model: Any, method: str, size: int, classes: Any, *, has_levels: bool = False) -> list[str]:
-    """Return the labels of an axis of outputs: classes, predicted quantiles (if `has_levels`), or else indices."""
+    """Return `size` labels of an axis of outputs: classes, predicted quantiles (if `has_levels`), or else indices."""
     levels = getattr(model, "_predicted_levels", None)
     if isinstance(classes, np.ndarray) and len(classes) == size and method not in ("apply", "transform"):
         return list(map(str, classes))

@@ -34,7 +34,7 @@ def checked_array(X: Any, owner: str, min_rows: int = 1) -> Any:
             raise ValueError(
                 f"X must be a table, such as an array or a data frame; got an object of type {_type_name(X)}."
             )
-    check_places(X)
+    check_sparse_indices(X)
     X = check_array(
         X,
         accept_sparse="csr",
@@ -62,8 +62,8 @@ def plain_array(X: Any) -> NDArray[Any]:
     return np.asarray(X, dtype=object) if is_sequence and array.dtype.kind in "US" else array
 
 
-def check_places(X: Any) -> None:
-    """Raise ValueError if the indices of a CSR or CSC matrix are out of bounds.
+def check_sparse_indices(X: Any) -> None:
+    """Raise ValueError if the indptr or the indices of a CSR or CSC matrix are invalid; ignore any other object.
 
     SciPy does not check them, even when it selects rows or converts a matrix to an array.
     """
@@ -88,15 +88,19 @@ def check_places(X: Any) -> None:
 
 
 def dense(X: Any) -> Any:
-    """Return a sparse matrix as a dense array, and anything else unchanged."""
+    """Return a sparse matrix as a dense array after checking its indices (ValueError), and anything else unchanged."""
     if not sparse.issparse(X):
         return X
-    check_places(X)
+    check_sparse_indices(X)
     return X.toarray()
 
 
 def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
-    """Return a masked array as a plain array whose masked values are NaN for numbers, NaT for dates, otherwise None."""
+    """Return a masked array as a plain array whose masked values are missing values.
+
+    They become NaN for numbers, NaT for dates and durations, and None for all other dtypes and for integers that
+    float64 cannot represent exactly.
+    """
     mask = np.ma.getmaskarray(X)
     if not mask.any():
         return X.data
@@ -111,10 +115,10 @@ def with_missing(X: np.ma.MaskedArray) -> NDArray[Any]:
 
 
 def with_rows_to_take(X: Any) -> Any:
-    """Return a frame or an Arrow column in a form that supports row selection.
+    """Return a frame or an Arrow column converted, if necessary, to a form that supports row selection.
 
     pandas cannot select rows of numbers with non-native byte order. Arrow cannot select rows of string views, which
-    polars exports, or of run-end encoded columns.
+    polars exports, or of run-end encoded columns. All other objects are returned unchanged.
     """
     native = nw.to_native(X, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(native):
@@ -153,7 +157,7 @@ def narrow_dtype(values: NDArray[Any]) -> np.dtype[Any]:
 
 
 def rows_of_frame(X: Any, rows: NDArray[np.intp], narrows: bool) -> Any:
-    """Return selected rows of a frame as the same kind of frame; `narrows` stores integers as int32 if they fit."""
+    """Return the rows at these indices as a frame of the same kind; `narrows` stores integers as int32 if all fit."""
     frame = nw.from_native(with_rows_to_take(X), eager_only=True)
     if not narrows or not any(frame[:, index].dtype in _WIDE for index in range(frame.shape[1])):
         return frame[rows].to_native()
@@ -169,7 +173,7 @@ def rows_of_frame(X: Any, rows: NDArray[np.intp], narrows: bool) -> Any:
 
 
 def _narrow_series(column: nw.Series[Any], rows: NDArray[np.intp]) -> nw.Series[Any]:
-    """Return selected rows of a column, as int32 if all values of a 64-bit integer column fit it."""
+    """Return the rows at these indices of a column, as int32 if it is a 64-bit integer column whose values all fit."""
     if column.dtype not in _WIDE or column.null_count() == len(column):
         return column[rows]
     extremes = np.array([int(column.min()), int(column.max())])

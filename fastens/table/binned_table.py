@@ -48,7 +48,7 @@ class TableArrays(NamedTuple):
 
     @classmethod
     def empty(cls, binning: Binning, data: TrainingData, value_dtype: np.dtype | None, *, has_y: bool) -> TableArrays:
-        """Return arrays without rows whose types match the data; None as `value_dtype` stores no values."""
+        """Return arrays without rows whose types match the data; without values if `value_dtype` is None."""
         n_bytes = binning.n_features * binning.code_dtype.itemsize
         return cls(
             np.zeros((binning.n_features, 0), binning.code_dtype),
@@ -94,7 +94,11 @@ class TableArrays(NamedTuple):
         return TableArrays(columns, records, hashes, y, weight, values)
 
     def check(self, binning: Binning, *, has_values: bool, reads_all: bool) -> None:
-        """Raise ValueError if the arrays do not match each other or the bins; `reads_all` also compares all codes."""
+        """Raise ValueError unless the arrays match each other and the bins.
+
+        `has_values` says if values must be stored. If `reads_all` is True, all codes are read too, and must be valid
+        and agree in both layouts.
+        """
         columns, records, hashes, y, weight, values = self
         n_features, n_rows = binning.n_features, len(hashes)
         n_bytes = n_features * binning.code_dtype.itemsize
@@ -115,7 +119,7 @@ class TableArrays(NamedTuple):
 
 
 def record_dtypes(X: Any) -> tuple[Any, set[np.dtype]]:
-    """Return rows that note the dtypes of their parts when they are read, and the set of dtypes noted so far."""
+    """Return X as rows that add the dtype of each part, when it is read, to a set, and this set."""
     if not isinstance(X, RowSource):
         return X, {X.dtype}
     dtypes: set[np.dtype] = set()
@@ -128,7 +132,7 @@ def record_dtypes(X: Any) -> tuple[Any, set[np.dtype]]:
 
 
 def _copy_values(part: NDArray[np.floating], out: NDArray[np.floating]) -> None:
-    """Copy a part of the values to an array; raise ValueError if its dtype cannot hold them."""
+    """Write the values of a part to `out`; raise ValueError if the dtype of `out` cannot hold the dtype of the part."""
     if not np.can_cast(part.dtype, out.dtype):
         raise ValueError(
             f"X must have the same numeric type in all batches with keep_values=True; got {out.dtype} and {part.dtype}."
@@ -210,7 +214,11 @@ class BinningOptions:
         )
 
     def allocator(self, shape: tuple[int, int]) -> ArrayAllocator:
-        """Return the allocator of bin codes that are not saved to a folder: memory or temporary files."""
+        """Return the allocator of bin codes for a table of this shape that is not saved to a folder.
+
+        It allocates in memory, or in temporary files of `spill_dir` if `max_memory` would be exceeded. Raises
+        ValueError if the limit is too small for both.
+        """
         folder = checked_folder(self.spill_dir)
         if self.max_memory is None:
             return MEMORY
@@ -411,7 +419,7 @@ class BinnedTable(RowSource):
         return self._append_to_files(data)
 
     def _check_newest(self) -> None:
-        """Raise ValueError if the folder holds a later version than this one, whose rows would be lost."""
+        """Raise ValueError if the folder holds a later version, because replacing its files would lose rows."""
         if self.path is None or not self.version:
             return
         if self._version_in_folder() != self.version:
@@ -459,7 +467,7 @@ class BinnedTable(RowSource):
         return arrays
 
     def _write_description(self, arrays: TableArrays, version: str) -> None:
-        """Replace the description of the table in its folder atomically."""
+        """Replace table.json, the description of the table in its folder, atomically by one of `version`."""
         assert self.path is not None
         files = {name: f"{name}-{version}.npy" for name, array in arrays._asdict().items() if array is not None}
         options = vars(replace(self.options, max_memory=None, spill_dir=None, text_features=None))
@@ -542,15 +550,16 @@ class BinnedTable(RowSource):
         return self._select_rows(self._arrays.sample_weight)
 
     def _select_rows(self, values: Any) -> Any:
-        """Return the selected rows of an array with an entry for each stored row; None for None."""
+        """Return the selected rows of `values`, an array with one entry a stored row; None if `values` is None."""
         return values if values is None or self.rows is None else values[self.rows]
 
     # Access by fits --------------------------------------------------
 
     def with_columns(self, given: dict[str, Any]) -> list[Any]:
-        """Return the table without targets and weights, followed by the value of each argument of `fit`.
+        """Return the table without its targets and weights, followed by the value of each argument of `fit` in `given`.
 
-        Arguments that are None or a column name are replaced by the table's own targets or weights.
+        Arguments that are None or a column name are replaced by the table's own targets or weights. Raises ValueError
+        for a name that the table does not have.
         """
         stored = {"y": (self.y, self.y_name), "sample_weight": (self.sample_weight, None)}
         resolved = []
@@ -565,7 +574,10 @@ class BinnedTable(RowSource):
         return [replace(self, _arrays=self._arrays._replace(y=None, sample_weight=None), y_name=None), *resolved]
 
     def encoder_of(self, reading: Reading, owner: str) -> InputEncoder:
-        """Return the encoder; raise ValueError if the options of the estimator `owner` read tables differently."""
+        """Return the encoder; raise ValueError if `reading` differs from the options with which the table was encoded.
+
+        `reading` holds the options of the estimator that is named by `owner`.
+        """
         expected = self.options.reading
         if reading.as_codes:
             raise ValueError(f"X must be a table of values for {owner}; got a BinnedTable, which holds only bin codes.")
@@ -591,7 +603,7 @@ class BinnedTable(RowSource):
         return self.encoder
 
     def checked(self, encoder: InputEncoder) -> BinnedTable:
-        """Return the table; raise ValueError if its columns differ from the columns that the model was fitted on."""
+        """Return the table; raise ValueError if its encoder differs from `encoder`, the encoder of the model."""
         if encoder is not self.encoder and encoder.to_state() != self.encoder.to_state():
             raise ValueError(
                 "X must have the columns that the model was fitted on; got a BinnedTable with other columns."
@@ -599,7 +611,7 @@ class BinnedTable(RowSource):
         return self
 
     def learned(self, max_bins: int | NDArray[Any]) -> Binning:
-        """Return the bins; raise ValueError if the fit needs another maximum number of bins than the table has."""
+        """Return the bins; raise ValueError if `max_bins`, a parameter of the model, differs from the table's."""
         if np.ndim(max_bins) or max_bins != self.options.max_bins:
             raise ValueError(f"max_bins must be {self.options.max_bins}, as in the BinnedTable; got {max_bins}.")
         return self.binning
@@ -609,9 +621,9 @@ class BinnedTable(RowSource):
         return self._select_rows(self._arrays.hashes)
 
     def has_codes_of(self, binning: Binning) -> bool:
-        """Return True if the table has the bins of `binning`.
+        """Return True if the bins of the table equal `binning`; False if its values must be binned again.
 
-        Raises ValueError if its bins differ and it holds no values to bin again.
+        Raises ValueError if the bins differ and the table holds no values.
         """
         if binning is self.binning:
             return True
@@ -636,7 +648,7 @@ class BinnedTable(RowSource):
 
 
 def _target_names(y: Any, targets: NDArray[Any]) -> str | list[str] | None:
-    """Return the column names that were passed as `y`, or None if `y` holds labels or arrays."""
+    """Return the column names that were passed as `y`, or None if `y` holds the values of `targets` themselves."""
     is_named = isinstance(y, str) or (are_texts(y) and targets.shape != (len(y),))
     return (y if isinstance(y, str) else list(y)) if is_named else None
 
@@ -648,7 +660,10 @@ def _rereadable(source: Any) -> Any:
 
 
 def _split_training_data(source: Any, y: Any, sample_weight: Any) -> TrainingData:
-    """Return training data with X without its target and weight columns, and with these targets and weights."""
+    """Return the training data of a table, with X unread and without the columns that are named as targets or weights.
+
+    `y` and `sample_weight` are arrays or names of columns of `source`; y becomes zeros if it is None.
+    """
     X, values, weight = split_columns(source, y=y, sample_weight=sample_weight)
     n_rows = X.shape[0]
     values = np.zeros(n_rows, np.int8) if values is None else np.asarray(unmasked(values, "y"))
@@ -657,7 +672,7 @@ def _split_training_data(source: Any, y: Any, sample_weight: Any) -> TrainingDat
 
 
 def _target_layout(y: NDArray[Any]) -> tuple[Any, ...]:
-    """Return the shape of a row, the field names and a string flag of targets, which appended targets must share."""
+    """Return what appended targets must share with `y`: the shape of a row, the field names and if they are strings."""
     return y.shape[1:], y.dtype.names, y.dtype.kind == "U"
 
 

@@ -64,8 +64,10 @@ def means_of_other_folds(
 ):
     """Write the shrunk mean target of the rows of the same category in the other folds to `out`.
 
-    `sums` holds the result of `category_sums` for each category and fold. The other folds are added up rather than
-    subtracted from the total, so that rounding errors cannot leak the targets of the row's own fold.
+    `column` holds category positions or NaN, which is copied, and `fold` the fold of each row. `sums`, of shape
+    (n_categories, n_folds, 3), holds the result of `category_sums` for each category and fold. The other folds are
+    added up rather than subtracted from the total, so that rounding errors cannot leak the targets of the row's own
+    fold.
     """
     cdef Py_ssize_t i, category, other
     cdef float64_t total, weight

@@ -46,7 +46,7 @@ _LISTS = ("repeated", "dates", "ordered")
 
 
 def _is_float32(column: AnyColumn) -> bool:
-    """Return True if a column holds float32 numbers."""
+    """Return True if a column of a table has the type float32."""
     return not isinstance(column, FactorizedColumn) and column.dtype == (
         nw.Float32 if isinstance(column, nw.Series) else np.float32
     )
@@ -59,7 +59,7 @@ def _min_rows(comm: Comm) -> int:
 
 @shared
 def _open_shared(X: Any, owner: str, min_rows: int) -> Table:
-    """Return the training table as a Table, which is opened once for all models that share it."""
+    """Return the training table X as a Table, which is opened once for all models that are fitted on it together."""
     return open_table(X, owner, min_rows)
 
 
@@ -132,7 +132,10 @@ class InputEncoder:
         return FewRows.of(self)
 
     def read_few_rows(self, X: Any) -> NDArray[np.float64] | None:
-        """Return a frame with few rows as floats, or None for tables that `encode` must read."""
+        """Return a frame with at most `MAX_ROWS` rows as encoded floats, which is faster than `encode`.
+
+        Returns None for other tables, and for frames that need conversions or warnings; `encode` must read these.
+        """
         shape = getattr(X, "shape", ())
         has_few = isinstance(shape, tuple) and len(shape) == 2 and 1 <= shape[0] <= MAX_ROWS
         return self.few_rows.read(X) if has_few and self.few_rows is not None else None
@@ -174,7 +177,10 @@ class InputEncoder:
     @classmethod
     @shared
     def _learn_shared(cls, table: Table, reading: Reading, n_threads: int, comm: Comm) -> tuple[InputEncoder, Any]:
-        """Return the encoder that is learned from an opened table, and the encoded table; shared between models."""
+        """Return the encoder that is learned from an opened table, and the encoded table as a row source or codes.
+
+        Models that are fitted together on the table share the result.
+        """
         if reading.as_codes:
             return cls.fit_codes(table, n_threads, comm)
         encoder = cls.fit(table, reading.categorical_features, reading, n_threads=n_threads, comm=comm)
@@ -183,7 +189,11 @@ class InputEncoder:
         return encoder, encoder.transform(table, n_threads)
 
     def _learn_dates(self, table: Table, reading: Reading, comm: Comm = LOCAL) -> None:
-        """Set `dates` and `date_parts` to the columns of dates and the date parts that become additional columns."""
+        """Set `dates` to the indices of the date columns that are not categorical.
+
+        If `reading.splits_dates`, also set `date_parts` to the pairs (column, part) to add, except for columns with a
+        monotonic constraint.
+        """
         parts = join_dates(comm.allgather(table.dates()))
         self.dates = [column for column in parts if self.categories[column] is None]
         if not self.dates or not reading.splits_dates:
@@ -194,7 +204,11 @@ class InputEncoder:
         self.date_parts = [(column, part) for column in self.dates if not bound[column] for part in parts[column][1:]]
 
     def _learn_orders(self, table: Table, monotonic_cst: Any, comm: Comm) -> None:
-        """Put the categories of columns with a monotonic constraint in the order that the columns declare, if any."""
+        """Order categories of columns with a monotonic constraint as their type declares; add the columns to `ordered`.
+
+        Columns without a declared order are unchanged. Raises ValueError if parts of the table declare different
+        orders.
+        """
         kinds = self.is_categorical
         if monotonic_cst is None or not kinds.any():
             return
@@ -213,7 +227,10 @@ class InputEncoder:
                 self.ordered = [*self.ordered, column]
 
     def encode(self, X: Any, reading: Reading, owner: str, n_threads: int = 1, comm: Comm = LOCAL) -> Any:
-        """Return a table with the columns of `fit` as an encoded row source; the parameters are as in `learn`."""
+        """Return a table with the columns of `fit` as an encoded row source; the parameters are as in `learn`.
+
+        Raises ValueError if the columns do not match, or for unseen categories if `reading.unseen_is_error`.
+        """
         if is_coded(X):
             return X.checked(self).validate_for(owner)
         table = self.matched(X, owner, _min_rows(comm))
@@ -222,10 +239,10 @@ class InputEncoder:
         return self.transform(table, n_threads, unseen_is_error=reading.unseen_is_error)
 
     def matched(self, X: Any, owner: str, min_rows: int = 1) -> Table:
-        """Return the table with its columns in the order of `fit`.
+        """Return `X` as a table with its columns in the order of `fit`; `owner` is the estimator's name in messages.
 
-        Warns if only one of the two has names, and raises ValueError if columns are missing or there are fewer
-        than `min_rows` rows.
+        Warns if only one of the two has names, and raises ValueError if columns are missing or there are fewer than
+        `min_rows` rows.
         """
         table = open_table(X, owner, min_rows).matched(self.names)
         if self.names is None and table.names is not None and not are_positions(table.names):
@@ -247,7 +264,11 @@ class InputEncoder:
         n_threads: int = 1,
         comm: Comm = LOCAL,
     ) -> InputEncoder:
-        """Return an encoder with the categories of a table; a column is categorical if it is on any rank."""
+        """Return an encoder with the categories of a table on all ranks; unlike `learn`, it ignores dates and orders.
+
+        A column is categorical if `categorical_features` selects it on any rank. Raises ValueError if it selects
+        columns of a sparse table.
+        """
         reading = Reading() if reading is None else reading
         expanded = _learn_expanded(table, reading, comm)
         chosen = table.chosen_columns(categorical_features, comm, exact_integers=reading.exact_integers)
@@ -267,7 +288,7 @@ class InputEncoder:
     def fit_codes(
         cls, table: Any, n_threads: int = 1, comm: Comm = LOCAL
     ) -> tuple[InputEncoder, NDArray[np.unsignedinteger]]:
-        """Return an encoder that treats every column as categorical, and the codes of the table (see `codes`)."""
+        """Return an encoder that treats every column as categorical, and the table as `codes` of this encoder."""
         if comm.size > 1 or table.is_read_in_parts:
             encoder = cls.fit(table, "all", n_threads=n_threads, comm=comm)
             return encoder, encoder.codes(table, n_threads)
@@ -282,21 +303,21 @@ class InputEncoder:
         return encoder, encoder.codes(table, n_threads)
 
     def extended(self, table: Table) -> InputEncoder:
-        """Return an encoder with the new categories of a table appended to the categories of this encoder."""
+        """Return an encoder that also has the new categories of a table, after the categories of this encoder."""
         categorical = [index for index, categories in enumerate(self.categories) if categories is not None]
         return self.joined(table.learn_categories(categorical))
 
     def joined(self, new_categories: list[list[Any] | None]) -> InputEncoder:
-        """Return an encoder with new categories of each column appended, unless they match by spelling."""
+        """Return an encoder with the new categories of each column appended, unless they match one by spelling."""
         pairs = zip(new_categories, self.categories, strict=True)
         return self.with_more_categories([None if new is None else without_same(new, old or []) for new, old in pairs])
 
     def named(self, categories: list[list[Any] | None]) -> InputEncoder:
-        """Return this encoder; encoders that store hashes of categories override this to store the given categories."""
+        """Return this encoder; subclasses that hold hashes of categories return one that holds `categories` instead."""
         return self
 
     def with_more_categories(self, more: list[list[Any] | None]) -> InputEncoder:
-        """Return an encoder with more categories appended to each categorical column.
+        """Return an encoder with more categories, in a list for each column, appended to its categories.
 
         Raises ValueError if a column of ordered categories would get a new category.
         """
@@ -329,13 +350,13 @@ class InputEncoder:
 
     @property
     def column_of(self) -> NDArray[np.intp]:
-        """Index of the table column that each encoded column is derived from."""
+        """Index of the table column that each encoded column comes from; derived columns follow the table's columns."""
         derived = [*self.repeated, *(column for column, _ in self.date_parts)]
         derived += [column for column, expanded in self.expanded.items() for _ in expanded.names[1:]]
         return np.array([*range(len(self.categories)), *derived], dtype=np.intp)
 
     def terms(self) -> list[Terms]:
-        """Return the positions of the length and of the term counts among the encoded columns, for each text column."""
+        """Return the Terms of each text column: positions of its length and term counts among the encoded columns."""
         first, terms = len(self.categories) + len(self.repeated) + len(self.date_parts), []
         for column, expanded in self.expanded.items():
             if isinstance(expanded, Words):
@@ -365,7 +386,8 @@ class InputEncoder:
     def transform(self, table: Table, n_threads: int = 1, *, unseen_is_error: bool = False) -> Any:
         """Return a table, whose columns are in the order of `fit`, as floats: float32 if exact, otherwise float64.
 
-        Unseen categories become `unseen`, or raise ValueError if `unseen_is_error`.
+        Unseen categories become the attribute `unseen`, or raise ValueError if `unseen_is_error`. Tables that are read
+        in parts become row sources.
         """
         # In a table with names, numeric columns are not dates.
         is_known = not self.is_categorical.any() and (table.names is None or not self.dates)
@@ -378,7 +400,7 @@ class InputEncoder:
         if is_ready:
             return self._changed(table.array)
         if table.n_rows * len(table) > CONVERTED_BLOCK and not self.expanded and self._is_converted(table):
-            return self._changed(self._converted(table, n_threads, unseen_is_error))
+            return self._changed(self._convert_lazily(table, n_threads, unseen_is_error))
         dtype = np.float32 if self._fits_float32(table) else np.float64
         out = np.empty((table.n_rows, len(table)), dtype=dtype, order="F")
         unseen = -1.0 if unseen_is_error else self.unseen
@@ -398,25 +420,32 @@ class InputEncoder:
         return _join_columns([self._changed(out), *map(more.get, self.expanded)]) if more else self._changed(out)
 
     def _find_positions(self, table: Table, index: int, out: Floats, unseen: float) -> None:
-        """Write the category positions of a column to `out`, or `unseen` for categories not seen in `fit`."""
+        """Write the category position of each row of the column at `index` to `out`.
+
+        Categories not seen in `fit` become `unseen`. Missing values become NaN, or the position after the last category
+        if `missing_is_category`.
+        """
         categories = self._categories_in(table, index)
         is_code = self.missing_is_category and index not in self.ordered
         missing = float(len(categories)) if is_code else np.nan
         table.find_positions(index, categories, (missing, unseen, 0), out)
 
     def _categories_in(self, table: Table, index: int) -> list[Any]:
-        """Return the categories of a column as the values that stand for them in a table; subclasses override this."""
+        """Return the categories of the column at `index` as values that `table` may hold; subclasses override this."""
         return self.categories[index] or []
 
     def _is_converted(self, table: Table) -> bool:
-        """Return True if block-wise conversion of numeric columns avoids a float64 copy of the table."""
+        """Return True if converting integers by block avoids a float64 copy, as all other numbers are float32."""
         numeric = [index for index, categories in enumerate(self.categories) if categories is None]
         is_other = [table.is_converted(index) for index in numeric]
         pairs = zip(numeric, is_other, strict=True)
         return any(is_other) and all(other or _is_float32(table.column(index)) for index, other in pairs)
 
-    def _converted(self, table: Table, n_threads: int, unseen_is_error: bool) -> ConvertedRows:
-        """Return the table as rows that convert numbers block by block when read; categories become positions first."""
+    def _convert_lazily(self, table: Table, n_threads: int, unseen_is_error: bool) -> ConvertedRows:
+        """Return the table as rows that convert numbers block by block when read; categories become positions at once.
+
+        Raises ValueError for unseen categories if `unseen_is_error`.
+        """
         unseen = -1.0 if unseen_is_error else self.unseen
         positions: dict[int, Floats] = {}
 
@@ -440,9 +469,9 @@ class InputEncoder:
         return ConvertedRows(read, (table.n_rows, len(table)))
 
     def _numbers(self, table: Table, index: int) -> Floats:
-        """Return a numeric column as floats, or a date column as days since 1970.
+        """Return the numeric column at `index` as floats, or a date column as days since 1970.
 
-        In tables with names, a column may hold dates only if it held dates in `fit`.
+        In tables with names, a column may hold dates only if it held dates in `fit`; otherwise ValueError is raised.
         """
         if index in self.dates:
             return table.days(index)
@@ -455,7 +484,7 @@ class InputEncoder:
         return bool(self.n_derived or self.expanded)
 
     def _changed(self, rows: Any) -> Any:
-        """Return encoded rows with the repeated columns and the date parts appended."""
+        """Return encoded rows with the derived columns appended: the repeated columns and the date parts."""
         if not (self.repeated or self.date_parts):
             return rows
         if isinstance(rows, np.ndarray) and rows.size > CONVERTED_BLOCK and not self.date_parts:
@@ -466,7 +495,7 @@ class InputEncoder:
         return append_date_parts(rows, self.date_parts) if self.date_parts else rows
 
     def _transform_part(self, part: Any, unseen_is_error: bool = False) -> Any:
-        """Return a part of a table that is read in parts as encoded floats; raise ValueError if its columns differ."""
+        """Return a part of a table that is read in parts as encoded floats; ValueError if columns differ."""
         table = table_over(part).matched(self.names)
         if len(table) != len(self.categories):
             n_features = len(self.categories)
@@ -490,7 +519,7 @@ class InputEncoder:
         return out
 
     def _write_codes(self, table: Table, out: NDArray[Any], sizes: list[int], index: int) -> None:
-        """Write the codes of the column at `index` to out[:, index]; `sizes` are the numbers of categories."""
+        """Write the `codes` of the column at `index` to out[:, index]; `sizes` counts the categories of each column."""
         unseen = 0 if np.isnan(self.unseen) else sizes[index] + 1
         table.find_positions(index, self.categories[index] or [], (0, unseen, 1), out[:, index])
 
@@ -513,7 +542,7 @@ class InputEncoder:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> InputEncoder:
-        """Return the encoder whose state `to_state` returned; raise ValueError if the state is malformed."""
+        """Return the encoder with this state, as `to_state` returns it; raise ValueError if the state is malformed."""
         names, categories = from_state(state["names"]), state["categories"]
         require_state(names is None or len(names) == len(categories))
         require_state(all(values is None or _are_distinct(values, str | bool | int | float) for values in categories))
@@ -538,7 +567,11 @@ class InputEncoder:
 
 
 def _learn_expanded(table: Table, reading: Reading, comm: Comm) -> dict[int, Expanded]:
-    """Return the Words or Elements of the columns of texts and of lists that are not categorical, by index."""
+    """Return, by column index, what text columns and list columns become, learned from a table (see `learn_expanded`).
+
+    Text columns are chosen by `reading.text_features`; lists are columns of this type that are neither texts nor
+    categorical. Raises ValueError if `text_features` is invalid or names categorical columns.
+    """
     text_features = reading.text_features
     options = text_features if isinstance(text_features, Texts) else Texts(text_features)
     options.check("text_features")
@@ -575,7 +608,7 @@ def _join_columns(tables: list[Any]) -> Any:
 
 
 def _check_seen(table: Table, index: int, positions: Floats) -> None:
-    """Raise ValueError if a position of a column is -1, which marks a category that was not seen in `fit`."""
+    """Raise ValueError if a position of the column at `index` is -1, which marks a category not seen in `fit`."""
     rows = np.flatnonzero(positions == -1)
     if len(rows):
         value = table.read(index).decoded()[rows[0]]

@@ -108,7 +108,10 @@ class FewRows:
         return out
 
     def _encode_extension_array(self, array: Any, index: int) -> list[float]:
-        """Return the encoded values of a column that pandas stores as an extension array."""
+        """Return the encoded values of column `index`, which pandas stores as an extension array.
+
+        Raises _OtherValueError if a value needs `InputEncoder.encode`.
+        """
         if type(array).__name__ != "Categorical" or index not in self._positions:
             values = [value.item() if isinstance(value, np.generic) else value for value in array]
             return self._encode_column(values, index)
@@ -143,7 +146,7 @@ class FewRows:
         return np.array(rows, dtype=np.float64)
 
     def _encode_column(self, values: Iterable[Any], index: int) -> list[float]:
-        """Return the numbers or the category positions of a column; raise _OtherValueError for other values."""
+        """Return the numbers or category positions of column `index`; raise _OtherValueError if one needs `encode`."""
         positions = self._positions.get(index)
         numbers = []
         for value in values:

@@ -91,7 +91,10 @@ class FitShape(NamedTuple):
 
 
 def needs_of(model: Any, shape: FitShape) -> MemoryNeeds:
-    """Return the estimated peak memory of fitting a model on a table with these sizes."""
+    """Return the estimated peak memory of fitting a model on a table with these sizes.
+
+    Raises ValueError if the model or a base estimator is not from fastens.
+    """
     if not hasattr(model, "_memory_model"):
         raise ValueError(
             f"max_memory must be None for a {type(model).__name__} as base estimator, because the memory use "
@@ -108,7 +111,7 @@ def needs_of(model: Any, shape: FitShape) -> MemoryNeeds:
 
 
 def _max_bins(params: dict[str, Any]) -> int:
-    """Return the largest number of bins of a column, at least 255, from the parameter `max_bins`."""
+    """Return the largest number of bins of any column that the parameter `max_bins` allows, at least 255."""
     max_bins = params.get("max_bins")
     if max_bins is None:
         return BYTE_BINS
@@ -116,7 +119,11 @@ def _max_bins(params: dict[str, Any]) -> int:
 
 
 def needs_of_engine(holds: str | None, params: dict[str, Any], shape: FitShape) -> MemoryNeeds:
-    """Return the estimated memory of a fit without base estimators; `holds` is a key of ENGINES, "codes" or None."""
+    """Return the estimated memory of a fit without base estimators and with these parameters.
+
+    `holds` tells what the fit holds: the tree engine by its key in ENGINES, "codes" if it holds the codes of all
+    values, or None if it holds neither.
+    """
     n, n_columns, size = shape.n_rows, max(1, shape.n_columns), shape.value_bytes
     max_bins, n_threads = _max_bins(params), resolve_n_jobs(params.get("n_jobs"))
     code, n_values = 1 if max_bins <= BYTE_BINS else 2, n * n_columns
@@ -153,7 +160,10 @@ def needs_of_engine(holds: str | None, params: dict[str, Any], shape: FitShape) 
 def _engine_bytes(
     holds: str, params: dict[str, Any], shape: FitShape, n_values: int, n_threads: int
 ) -> tuple[float, float, float]:
-    """Return the bytes of arrays with an entry per row, of the model, and of nodes and histograms while trees grow."""
+    """Return the bytes of arrays with an entry per row, of the model, and of nodes and histograms while trees grow.
+
+    `holds` is a key of ENGINES, and `n_values` the number of values of the table, or of stored values if it is sparse.
+    """
     n, k, n_trees = shape.n_rows, shape.n_outputs, params.get("n_estimators", 1)
     of_row, of_output, of_worker, of_node, of_value, of_growing = ENGINES[holds]
     stopping, depth = params.get("early_stopping"), params.get("max_depth", 1 if holds == "rounds" else None)
@@ -183,7 +193,7 @@ def _engine_bytes(
 
 
 def _needs_of_members(model: Any, shape: FitShape) -> MemoryNeeds:
-    """Return the estimated memory of a meta-estimator: its largest base fit, plus what it holds in addition."""
+    """Return the estimated memory of a meta-estimator: its parallel base fits, and what it holds in addition."""
     held, models, n_parallel = held_in_addition(model, shape)
     each = [needs_of(member, shape) for member in model._base_estimators()]
     in_memory = held + n_parallel * max(needs.in_memory for needs in each)
@@ -194,7 +204,11 @@ def _needs_of_members(model: Any, shape: FitShape) -> MemoryNeeds:
 
 
 def held_in_addition(model: Any, shape: FitShape) -> tuple[int, int, int]:
-    """Return the bytes held during base fits, the bytes of all base models, and the number of parallel base fits."""
+    """Return what a meta-estimator holds: (held, models, n_parallel).
+
+    `held` are all bytes held during base fits, `models` the bytes of all base models, which `held` includes, and
+    `n_parallel` the number of base fits at a time.
+    """
     params, members = model.get_params(deep=False), model._base_estimators()
     n_values, n_fits, cv = shape.n_rows * shape.n_columns, params.get("n_estimators", 1), params.get("cv", 0)
     n_folds = 5 if cv is None else cv if isinstance(cv, int) else getattr(cv, "n_splits", 5)

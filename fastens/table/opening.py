@@ -18,7 +18,7 @@ from sklearn.base import is_classifier
 from fastens.engine.names import are_positions, is_label, plain_name, plain_names
 from fastens.engine.parts import RowSource, is_coded
 from fastens.rollback import restore_on_error
-from fastens.table.arrays import check_places, plain_array
+from fastens.table.arrays import check_sparse_indices, plain_array
 from fastens.table.columns.numbers import array_of
 from fastens.table.memory import needs_of
 from fastens.table.parted import PartedTable, StreamedTable
@@ -63,14 +63,17 @@ def open_table(X: Any, owner: str, min_rows: int = 1) -> Table:
 
 
 def in_parts(X: Any) -> Any:
-    """Return a table that is read in parts as a row source, and any other table unchanged."""
+    """Return a path, stream, `TableSource` or other source read in parts as a row source; other tables unchanged."""
     if isinstance(X, TableSource):
         return opened_source(X)
     return open_batches(X) if is_source(X) else X
 
 
 def opened_source(source: TableSource) -> Any:
-    """Return the table of a `TableSource` as a row source or sparse matrix that carries the memory limit."""
+    """Return the table of a `TableSource` as a row source or sparse matrix that carries the memory limit.
+
+    Raises ValueError if the selected columns are not columns of the table.
+    """
     opened: Any
     if sparse.issparse(source.table):
         if source.columns is not None:
@@ -92,7 +95,10 @@ def opened_source(source: TableSource) -> Any:
 
 
 def table_in_memory(source: TableSource) -> Any:
-    """Return the table of a `TableSource` that is already in memory, with only the selected columns."""
+    """Return the table of a `TableSource` that is already in memory, with only the selected columns.
+
+    Raises ValueError if the selected columns are not columns of the table.
+    """
     if source.columns is None:
         is_table = is_frame(source.table) or sparse.issparse(source.table)
         return source.table if is_table else plain_array(source.table)
@@ -126,7 +132,7 @@ def in_passes(X: Any) -> Any:
 def selectable(X: Any) -> Any:
     """Return a table as a kind that supports row selection; objects that are not tables are returned unchanged."""
     X = in_parts(X)
-    check_places(X)
+    check_sparse_indices(X)
     is_known = isinstance(X, list | tuple | np.ndarray | RowSource) or sparse.issparse(X) or is_frame(X)
     if is_known or nw.dependencies.is_into_series(X):
         return X
@@ -135,7 +141,10 @@ def selectable(X: Any) -> Any:
 
 
 def as_given(X: Any, owner: str, min_rows: int = 1) -> Any:
-    """Return a frame or sparse matrix unchanged, and any other table as an array or row source."""
+    """Return a frame or sparse matrix unchanged, and any other table as an array or row source, after checks.
+
+    Raises ValueError that names `owner` if the table is invalid or has fewer than `min_rows` rows.
+    """
     return X if is_frame(X) or sparse.issparse(X) else open_table(X, owner, min_rows).native
 
 
@@ -204,7 +213,7 @@ def are_texts(value: Any) -> bool:
 
 
 def _may_name(parameter: str, value: Any) -> bool:
-    """Return True if the value of `parameter` may name columns; a number as weight applies to all rows."""
+    """Return True if the value of `parameter` can be a column name or list of names; numeric weights cannot."""
     if parameter in ("sample_weight", "sample_weight_val") and isinstance(value, bool | int | float | np.number):
         return False
     return is_label(value) or (parameter in ("y", "y_val") and isinstance(value, list) and bool(value))
@@ -232,7 +241,7 @@ def _names_columns(parameter: str, value: Any, frame: Any, header: list[Any]) ->
 
 
 def _listed_names(value: Any, header: list[Any]) -> list[Any]:
-    """Return one name, or a list of names, as a list of normalised names; `header` holds the existing names."""
+    """Return a column name, or a list of names, as a list of normalised names; a tuple in `header` is one name."""
     is_one = not isinstance(value, list | tuple) or (isinstance(value, tuple) and plain_name(value) in header)
     return [plain_name(value)] if is_one else list(map(plain_name, value))
 
@@ -326,7 +335,8 @@ def _open_fit_table(model: Any, arguments: dict[str, Any], from_table: list[str]
     """Replace X among the arguments of `fit` by the opened table, and use the targets and weights that it holds.
 
     `from_table` names the arguments that a BinnedTable may supply itself. Returns True if the arguments changed, and
-    the memory limit of a table in memory that the model itself cannot check.
+    the memory limit of a table in memory that the model itself cannot check, or None. Raises ValueError if the model
+    cannot be fitted on this kind of table.
     """
     X: Any = arguments.get("X")
     if is_coded(X):
@@ -361,7 +371,7 @@ def _open_fit_table(model: Any, arguments: dict[str, Any], from_table: list[str]
 
 
 def check_in_memory(model: Any, X: Any) -> None:
-    """Raise ValueError if a model that needs random access to rows gets a table that is read in parts."""
+    """Raise ValueError if X is read in parts; called for models that need random access to the rows."""
     if isinstance(X, RowSource) or model._is_source(X):
         raise ValueError(
             f"X must be a table in memory for {type(model).__name__}, because it needs random access to the rows; "
@@ -370,7 +380,7 @@ def check_in_memory(model: Any, X: Any) -> None:
 
 
 def _check_memory_limit(model: Any, arguments: dict[str, Any], limits: MemoryLimits | None) -> None:
-    """Raise ValueError if a fit on a table in memory would exceed its memory limit; None means no limit."""
+    """Raise ValueError if a fit with these arguments would exceed the memory limit, unless `limits` is None."""
     if limits is None:
         return
     X, y = open_table(arguments["X"], type(model).__name__).source, np.asarray(arguments.get("y"))
@@ -380,7 +390,10 @@ def _check_memory_limit(model: Any, arguments: dict[str, Any], limits: MemoryLim
 
 
 def _resolve_column_names(model: Any, arguments: dict[str, Any]) -> bool:
-    """Replace column names among the arguments of a method by the columns; return True if the arguments changed."""
+    """Replace column names among the arguments of a method, in place, by the columns, and X by the other columns.
+
+    Returns True if the arguments changed.
+    """
     is_split = False
     for table, names in _NAMED.items():
         X = arguments.get(table)

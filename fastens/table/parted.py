@@ -45,7 +45,7 @@ class PartedTable(Table):
         return (table for _, table in self.parts())
 
     def typed_tables(self) -> Iterable[Table]:
-        """Return tables that together show the types of all columns."""
+        """Return the parts as tables, all of which are needed to show the types of the columns."""
         return self.tables()
 
     def dates(self) -> dict[int, tuple[str, ...]]:
@@ -65,13 +65,13 @@ class PartedTable(Table):
         return np.any([table.large_integers() for table in self.tables()], axis=0).tolist()
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return the sorted categories of the requested columns, and None for all other columns."""
+        """Return the sorted categories of each of the columns at these indices, and None for all other columns."""
         if not columns:
             return [None] * len(self)
         return self.joined_categories([table.learn_categories(columns, n_threads) for table in self.tables()])
 
     def category_orders(self, index: int) -> list[list[Any]]:
-        """Return the distinct category orders that parts of the table declare for a column."""
+        """Return the distinct category orders that the column at `index` declares in any part of the table."""
         return distinct_lists(order for table in self.tables() for order in table.category_orders(index))
 
 
@@ -90,7 +90,7 @@ class StreamedTable(PartedTable):
         return table_over(self.source.typed())
 
     def typed_tables(self) -> Iterable[Table]:
-        """Return the table without rows, which has the types of all batches."""
+        """Return a list of one table without rows, which shows the types of the columns in all batches."""
         return [self._typed]
 
     def large_integers(self) -> list[bool]:
@@ -106,7 +106,7 @@ class StreamedTable(PartedTable):
         return is_large
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return the sorted categories of the requested columns, and None for all other columns; results are cached."""
+        """Return the sorted categories of the columns at these indices, which are cached; None for other columns."""
         needed = [index for index in columns if index not in self._learned]
         if needed:
             categories: dict[int, set[Any]] = {index: set() for index in needed}
@@ -120,7 +120,7 @@ class StreamedTable(PartedTable):
         return [self._learned[index] if index in columns else None for index in range(len(self))]
 
     def matched(self, names: list[Any] | None) -> StreamedTable:
-        """Return a table that reads only these columns, in this order; raise ValueError if one is missing."""
+        """Return a table that reads only the named columns, in this order; raise ValueError if one is missing."""
         if names is None:
             return self
         self._typed.matched(names)  # raises an error that names missing columns

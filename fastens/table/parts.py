@@ -68,15 +68,16 @@ class ExtractedTable(Table):
 
 
 def _take_from_column(column: AnyColumn, rows: NDArray[np.intp]) -> AnyColumn:
-    """Return the rows of a column at these indices, with NumPy columns as `narrow_dtype`."""
+    """Return the rows at these indices of a column; NumPy columns are stored as `narrow_dtype`."""
     taken = column.take(rows)
     return taken.astype(narrow_dtype(column), copy=False) if isinstance(column, np.ndarray) else taken
 
 
 def read_table(frame: Any) -> ExtractedTable | None:
-    """Return a frame with all columns converted; None for other tables, and if rows could be read differently.
+    """Return a frame as an `ExtractedTable`, with all columns converted to numbers or categories.
 
-    Columns such as dates or objects might be read differently in a selection of rows than in the whole frame.
+    Returns None if X is not a frame, or has columns, such as dates or objects, that might be read differently in a
+    selection of rows than in the whole frame.
     """
     table = table_over(frame)
     if table.names is None:
@@ -113,7 +114,7 @@ def _read_column(table: Table, index: int) -> AnyColumn | None:
 
 
 def _converted_column(table: Table, index: int) -> NDArray[Any]:
-    """Return a column of integers, or of half-precision floats, in no more memory than float32 if that is exact."""
+    """Return a column of integers, booleans or half-precision floats as a small array: int32 or float32 if exact."""
     native = table.arrays[index]
     if isinstance(native, np.ndarray):
         return native
@@ -175,7 +176,7 @@ class _SelectedTables(SelectedRows):
             return
 
     def _take(self, part: Any, rows: NDArray[np.intp]) -> Any:
-        """Return the rows of a part at these indices."""
+        """Return the rows at these indices of a part, as the same kind of table."""
         return take_rows(part, rows)
 
 
@@ -191,7 +192,10 @@ def take_rows(X: Any, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
 
 
 def take_columns(X: Any, columns: list[int] | None) -> Any:
-    """Return the columns of a table at these indices as the same kind of table; None selects all columns."""
+    """Return the columns of a table at these indices as the same kind of table; None selects all columns.
+
+    Raises ValueError for a BinnedTable.
+    """
     if columns is None:
         return X
     if isinstance(X, RowSource):
@@ -219,14 +223,17 @@ def hstack(values: NDArray[np.float64], names: list[str], X: Any) -> Any:
     return table_over(X).with_numbers(values, names)
 
 
-def in_one(X: Any) -> Any:
-    """Return a table that is read in parts as one array, and any other table unchanged."""
+def in_one_array(X: Any) -> Any:
+    """Return a table that is read in parts as a single NumPy array, and any other table unchanged."""
     parts = [table_over(part).as_array() for _, part in parts_of(X)] if isinstance(X, RowSource) else []
     return np.concatenate(parts) if parts else X
 
 
 def as_numbers(X: Any) -> Any:
-    """Return a table as encoded floats, so that rows can be compared; a float array is returned unchanged."""
+    """Return a table as encoded floats, in which equal rows are equal; an array of floats is returned unchanged.
+
+    The result is an array or a row source.
+    """
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype in FLOATS:
         return X
@@ -234,7 +241,7 @@ def as_numbers(X: Any) -> Any:
 
 
 def drop_zero_weight_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any, Any]:
-    """Return a table, labels and weights without the rows of weight 0.
+    """Return a table, labels and checked weights without the rows of weight 0.
 
     They are returned unchanged if no weight is 0, or if their numbers of rows differ, which a later check rejects.
     """
@@ -246,7 +253,7 @@ def drop_zero_weight_rows(X: Any, y: Any, sample_weight: Any, comm: Comm = LOCAL
 
 
 def present_table(X: Any, data: TrainingData) -> tuple[Any, TrainingData]:
-    """Return an unread table without the rows of weight 0, and the training data with `is_cut` set.
+    """Return X without the rows of weight 0, by `data.rows`, and the training data with `is_cut` set, which records it.
 
     Both are returned unchanged if no row is left out, or if the numbers of rows differ, which a later check rejects.
     """
@@ -257,13 +264,16 @@ def present_table(X: Any, data: TrainingData) -> tuple[Any, TrainingData]:
 
 
 def present_part(X: Any, sample_weight: Any, comm: Comm = LOCAL) -> tuple[Any, Any]:
-    """Return a table and its weights without the rows of weight 0, for fits without targets."""
+    """Return a table and its weights without the rows of weight 0, for fits without targets; checks the weights."""
     X, weight, rows = _weighted_rows(X, sample_weight, comm)
     return (X, sample_weight) if weight is None or rows is None else (rows_of_any(X, rows), weight[rows])
 
 
 def _weighted_rows(X: Any, sample_weight: Any, comm: Comm) -> tuple[Any, Any, NDArray[np.intp] | None]:
-    """Return a table, its checked weights, and the indices of the rows with a positive weight, None for all rows."""
+    """Return a table, its checked weights, and the indices of the rows with a positive weight.
+
+    The weights are None if there are none or X is not a table, and the indices are None if all rows are used.
+    """
     X = X if sample_weight is None else selectable(X)
     n_rows = _n_rows(X)
     weight = None if n_rows is None else check_weights(sample_weight, n_rows, comm)
@@ -279,7 +289,7 @@ def _n_rows(X: Any) -> int | None:
 
 
 def rows_of_any(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return the rows at these indices of a table, a list or a Series."""
+    """Return the rows at these indices of a table, a list or a Series, as an object of the same kind."""
     if isinstance(X, list | tuple):
         return [X[row] for row in rows]
     if nw.dependencies.is_into_series(X):

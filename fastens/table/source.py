@@ -34,7 +34,10 @@ class MemoryLimits(NamedTuple):
     spill_dir: str | None = None
 
     def allocator(self, needs: MemoryNeeds, owner: str) -> ArrayAllocator:
-        """Return the allocator of bin codes, in memory or in files; raise ValueError if both would exceed the limit."""
+        """Return the allocator of bin codes for a fit with these needs: in memory, or in temporary files if necessary.
+
+        Raises ValueError, which names `owner`, if both would exceed the limit.
+        """
         if needs.in_memory <= self.max_memory:
             return MEMORY
         if needs.in_files <= self.max_memory:
@@ -45,7 +48,10 @@ class MemoryLimits(NamedTuple):
 
 
 def shape_of_fit(model: Any, X: Any, y: Any, n_classes: int, *, weighted: bool, n_validation: int = 0) -> FitShape:
-    """Return the sizes of fitting a model on a row source or array `X` with targets `y`."""
+    """Return the sizes of fitting a model on a row source or array `X` with targets `y`, which may be None.
+
+    `n_classes` is 1 for regression, and `n_validation` the number of validation rows.
+    """
     n_targets = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
     n_outputs = n_targets * (n_classes if n_classes > 2 else 1)
     (n_rows, n_columns), n_stored = X.shape, stored_values(X)
@@ -54,10 +60,10 @@ def shape_of_fit(model: Any, X: Any, y: Any, n_classes: int, *, weighted: bool, 
 
 
 def within_limit(model: Any, shape: FitShape, X: Any, read: Callable[[Any], Any]) -> Any:
-    """Return read(X) with the allocator of its bin codes set, for a table X that has a memory limit.
+    """Return read(X) for a table X with a memory limit, with the allocator that keeps its bin codes within the limit.
 
-    The rows for base estimators get a memory limit of their own. Raises ValueError if the fit would exceed the
-    limit, if possible before the table is read.
+    Rows for base estimators get a limit for each base fit instead. Raises ValueError if the fit would exceed the limit,
+    if possible before the table is read.
     """
     limits = X.limits
     limits.allocator(needs_of(model, shape), type(model).__name__)
@@ -94,7 +100,7 @@ def in_bytes(value: Any, name: str = "max_memory") -> int:
 
 
 def checked_folder(folder: Any) -> str | None:
-    """Return the path of an existing folder as a string, or None for None; raise ValueError if it does not exist."""
+    """Return `spill_dir` as a string, or None for None; raise ValueError if it is not an existing folder."""
     if folder is None:
         return None
     path = os.fspath(folder)
@@ -170,7 +176,10 @@ def estimate_memory(
 
 
 def _check_grows_trees(model: Any) -> None:
-    """Raise ValueError unless the memory of an estimator and of its base estimators can be estimated."""
+    """Raise ValueError unless the memory of an estimator and of its base estimators can be estimated.
+
+    All of them must grow trees, and classification forests must limit the size of their trees.
+    """
     is_known = hasattr(model, "_memory_model") and not isinstance(model, type)
     members = model._base_estimators() if is_known else []
     for member in members:

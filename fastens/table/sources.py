@@ -118,8 +118,8 @@ class SameRows:
     def __init__(self) -> None:
         self._passes: dict[str, tuple[int, int]] = {}  # rows and sum of the first whole pass, by column
 
-    def over(self, batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
-        """Yield the batches of a pass; raise ValueError at its end if a column differs from an earlier pass."""
+    def check_pass(self, batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
+        """Yield the batches of a pass; raise ValueError at its end if a column differs from its first pass."""
         chosen = range(0, len(columns), -(-len(columns) // _MAX_COLUMNS) or 1)
         sums, n_rows = dict.fromkeys(chosen, 0), 0
         for batch in batches:
@@ -140,13 +140,16 @@ class SameRows:
 
 
 def _hashed_rows(start: int, n_rows: int) -> NDArray[np.int64]:
-    """Return the indices within a batch, whose first row is row `start` of the table, of the rows that are hashed."""
+    """Return which rows of a batch are hashed, as indices within the batch.
+
+    `start` is the index of the first row of the batch in the table, and `n_rows` the number of rows of the batch.
+    """
     n_all = min(max(_FIRST_ROWS - start, 0), n_rows)
     return np.concatenate([np.arange(n_all), np.arange(n_all + -(start + n_all) % _STEP, n_rows, _STEP)])
 
 
 def _hash_values(column: Any, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the hashes of an Arrow array at the given row indices; equal values have equal hashes."""
+    """Return the hashes of the values of an Arrow array at these row indices; 0 if Arrow lacks support for its type."""
     import pyarrow as pa
 
     try:
@@ -162,7 +165,7 @@ def _hash_values(column: Any, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def _bits_of_numbers(values: Any) -> NDArray[np.uint64]:
-    """Return the bits of an Arrow array of fixed-width values as uint64."""
+    """Return the bits of each value of an Arrow array of types of 8, 16, 32 or 64 bits as uint64."""
     size = values.type.bit_width // 8
     return np.frombuffer(values.buffers()[1], f"u{size}", len(values), values.offset * size).astype(np.uint64)
 
@@ -201,11 +204,11 @@ class Reader:
     reads_ahead: bool = False  # if True, another thread reads one batch ahead
 
     def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Yield the batches of a new pass over these columns; compare it with earlier passes and call `on_rows`."""
+        """Yield the batches of a new pass over these columns, checked by `same_rows`, and call `on_rows` for each."""
         tell = self.on_rows or (lambda _: None)
         tell(None)
         batches = ahead(self.read(columns)) if self.reads_ahead else self.read(columns)
-        for batch in batches if self.same_rows is None else self.same_rows.over(batches, columns):
+        for batch in batches if self.same_rows is None else self.same_rows.check_pass(batches, columns):
             yield batch
             tell(batch.num_rows)
         _import_arrow().default_memory_pool().release_unused()  # otherwise Arrow keeps most of the memory
@@ -251,11 +254,11 @@ class Batches(RowSource):
 
     @on_rows.setter
     def on_rows(self, function: Callable[[int | None], None] | None) -> None:
-        """Set the callback, which is called as described in the property."""
+        """Set the function that is called with None when a pass begins, and with the row count after each batch."""
         self._reader.on_rows = function
 
     def compared(self) -> Batches:
-        """Return this table, with checks that raise ValueError if a pass yields different rows than an earlier pass."""
+        """Return this table, which from now on raises ValueError if a pass yields other rows than an earlier pass."""
         self._reader.same_rows = self._reader.same_rows or SameRows()
         return self
 
@@ -308,7 +311,7 @@ class Batches(RowSource):
 
 
 def _iter_selected_rows(reader: Reader, rows: NDArray[np.intp], columns: list[str]) -> Iterator[Any]:
-    """Yield the batches of a reader with only the given rows, which are ascending row numbers of the table."""
+    """Yield the batches of a reader with only the rows at these ascending indices of the table, and these columns."""
     start = 0
     for batch in reader.batches(columns):
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])
@@ -320,7 +323,10 @@ def _iter_selected_rows(reader: Reader, rows: NDArray[np.intp], columns: list[st
 
 
 def _join_column(parts: list[Any], arrow_type: Any) -> NDArray[Any]:
-    """Return the parts of a column, which are Arrow arrays, as one NumPy array; dictionaries are decoded to objects."""
+    """Return the parts of a column, which are Arrow arrays, as one NumPy array; dictionaries are decoded to objects.
+
+    `arrow_type` is the type of the column, which is used if there are no parts.
+    """
     arrow = _import_arrow()
     if not parts or not arrow.types.is_dictionary(parts[0].type):
         return np.asarray(arrow.chunked_array(parts, arrow_type if not parts else parts[0].type).to_numpy())
@@ -410,7 +416,10 @@ def _is_dataset(X: Any) -> bool:
 
 
 def _make_reader(source: Any, folder: str | None = None) -> Reader:
-    """Return the Reader of any source; raise ValueError for other objects. See `open_batches` for `folder`."""
+    """Return the Reader of a source: paths, a stream, a lazy frame, a dataset, or a function that returns one.
+
+    A stream is copied to a file in `folder` (see `open_batches`). Raises ValueError for other objects.
+    """
     _import_arrow()  # raises ImportError if pyarrow is not installed
     source = nw.to_native(source, pass_through=True)
     if isinstance(source, str | os.PathLike | list | tuple):
@@ -440,7 +449,7 @@ def _function_reader(source: Callable[[], Any]) -> Reader:
 
 
 def _select_columns(batches: Iterable[Any], columns: list[str]) -> Iterator[Any]:
-    """Yield the batches with only the named columns."""
+    """Yield Arrow batches with only the named columns, in this order."""
     for batch in batches:
         yield batch.select(columns)
 
@@ -451,7 +460,7 @@ def _dataset_reader(dataset: Any) -> Reader:
 
 
 def _iter_row_groups(dataset: Any, columns: list[str]) -> Iterator[Any]:
-    """Yield the batches of a dataset row group by row group.
+    """Yield batches with these columns of a dataset, whose Parquet files are read by row group or by page.
 
     A dataset scan would read whole files ahead, which uses more memory.
     """
@@ -485,7 +494,7 @@ def _is_large(group: Any, n_columns: int) -> bool:
 
 
 def _iter_pages(part: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
-    """Yield the batches of a row group while holding only one page of each column."""
+    """Yield batches of `part`, a row group of a Parquet file, cast to `schema`; only one page a column is in memory."""
     arrow = _import_arrow()
     chosen = arrow.schema([schema.field(name) for name in columns])
     with part.open() as opened:
@@ -497,7 +506,7 @@ def _iter_pages(part: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
 
 @contextmanager
 def _add_path_to_errors(path: str) -> Iterator[None]:
-    """Return a context that adds the path of a file to OSError and ValueError."""
+    """Return a context that adds `path` to the messages of the OSError and ValueError that are raised in it."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -520,7 +529,10 @@ def _lazy_frame_reader(frame: Any) -> Reader:
 
 
 def _stream_copy_reader(stream: Any, directory: str | None) -> Reader:
-    """Return a Reader of a stream that can be read only once, which is copied to a temporary file."""
+    """Return a Reader of a stream that can be read only once, which is copied to a temporary file.
+
+    The file is in a new folder within `directory`, or within the system's temporary folder if that is None.
+    """
     arrow = _import_arrow()
     folder = tempfile.mkdtemp(prefix="fastens-", dir=directory)
     path = os.path.join(folder, "table.arrow")
@@ -540,7 +552,11 @@ def _stream_copy_reader(stream: Any, directory: str | None) -> Reader:
 
 
 def _copy_stream(stream: Any, path: str, folder: str) -> int:
-    """Write all batches of a stream to a file and return the number of rows; `folder` is named if the disk is full."""
+    """Write all batches of a stream to the file `path`, and return the number of rows.
+
+    Raises OSError that names `folder` and the option `spill_dir` if writing fails, for example because the disk is
+    full.
+    """
     arrow, n_rows, of_stream = _import_arrow(), 0, list[OSError]()
 
     def batches() -> Iterator[Any]:
@@ -568,7 +584,7 @@ def _copy_stream(stream: Any, path: str, folder: str) -> int:
 
 
 def is_file_name(text: str) -> bool:
-    """Return True if a text has the suffix of a supported file format."""
+    """Return True if a text ends in the suffix of a Parquet or CSV file, which may be compressed."""
     return _format_of(text) is not None
 
 
@@ -580,7 +596,7 @@ def _format_of(path: Any) -> str | None:
 
 
 def _format_suffixes(name: str) -> list[str]:
-    """Return the last suffix of a file name, preceded by another suffix if the last is a compression suffix."""
+    """Return the suffix of a file name as a list, preceded by the suffix before it if it is a compression suffix."""
     suffixes = Path(name).suffixes
     return suffixes[-2:] if suffixes and suffixes[-1].lower() in (".gz", ".bz2", ".zst", ".lz4") else suffixes[-1:]
 
@@ -604,7 +620,7 @@ def _paths_of(source: Any) -> list[str]:
 
 
 def _files_reader(paths: list[str]) -> Reader:
-    """Return a Reader of Parquet files or of CSV files; raise ValueError for other files and for mixtures."""
+    """Return a Reader of Parquet files or of CSV files; raise ValueError for other formats and for mixtures."""
     formats = set(map(_format_of, paths))
     if formats == {"csv"}:
         return _csv_reader(paths)
@@ -663,7 +679,7 @@ _REMEDIES = {
 
 
 def register_cluster(kind: str, handler: Handler) -> None:
-    """Register the handler of method calls on tables of a kind of cluster, "dask" or "ray"."""
+    """Register `handler` for method calls on tables of a kind of cluster, "dask" or "ray" (see `Handler`)."""
     _HANDLERS[kind] = handler
 
 
@@ -694,14 +710,14 @@ def cluster_of(X: Any) -> str | None:
 
 
 def call_on_cluster(method: Callable[..., Any], model: Any, X: Any, arguments: dict[str, Any]) -> Any:
-    """Return the result of a method of `model` for a distributed table X; `arguments` holds the others by name."""
+    """Return the result of a method of `model` for a distributed table X; `arguments` holds all others by name."""
     if not _HANDLERS:
         import_module(_WING)
     return _HANDLERS[cluster_of(X) or ""](method, model, X, arguments)
 
 
 def refuse(name: str, X: Any, owner: str) -> TypeError:
-    """Return the TypeError for passing a table of a cluster as parameter `name` of `owner`, with advice."""
+    """Return the TypeError that the parameter `name` of `owner` must not be X, a table of a cluster, with advice."""
     kind = cluster_of(X) or ""
     is_list = isinstance(X, list | tuple)
     remedy = _REMEDIES["references" if is_list and kind == "ray" else kind].format(name=name)
@@ -712,7 +728,7 @@ def refuse(name: str, X: Any, owner: str) -> TypeError:
 def other_arguments(
     method: Callable[..., Any], model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return all arguments except X by name; raise TypeError with a hint for unknown names."""
+    """Return the arguments of a method call, except X, by name; raise TypeError for missing or unknown names."""
     model._check_names(method, kwargs)
     signature(method).bind(model, *args, **kwargs)  # raises TypeError for missing or repeated arguments
     names = [*signature(method).parameters][1:]
@@ -762,7 +778,10 @@ def tables_among(parameters: list[str]) -> list[tuple[int, str]]:
 def check_in_memory_only(
     function: Callable[..., Any], tables: list[tuple[int, str]], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    """Raise TypeError if an argument that takes a table (see `tables_among`) is a table of a cluster."""
+    """Raise TypeError if one of the arguments of a function that take a table is a table of a cluster.
+
+    `tables` are the positions and names of these arguments, as `tables_among` returns them.
+    """
     for index, name in tables:
         table = args[index] if index < len(args) else kwargs.get(name)
         if table is not None and cluster_of(table) is not None:

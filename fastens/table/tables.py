@@ -104,11 +104,11 @@ class Table:
         return self.arrays[index]
 
     def is_converted(self, index: int) -> bool:
-        """Return True if the column holds integers, booleans or half-precision floats, which `numbers` converts."""
+        """Return True if the column holds integers, booleans or half-precision floats, which `numbers` must convert."""
         return is_converted(self.arrays[index])
 
     def numbers(self, index: int, rows: Any) -> Floats:
-        """Return some rows of a column as floats; `rows` is a slice or an array of row indices."""
+        """Return the rows `rows`, a slice or array of indices, of the column at `index` as floats, NaN if missing."""
         return numbers_of(self.column(index)[rows], self.name(index))
 
     def is_categorical(self, index: int) -> bool | None:
@@ -128,7 +128,7 @@ class Table:
         return [kind is not False for kind in join_categorical_flags(comm.allgather(self.categorical_by_type()))]
 
     def value_types(self, index: int) -> set[type]:
-        """Return the set of types of the values of a column that are not missing."""
+        """Return the set of Python types of the values of a column that are not missing."""
         try:
             values = self.read(index).values
         except TypeError:  # an object without a hash
@@ -136,7 +136,10 @@ class Table:
         return {type(value) for value in values if not is_missing(value)}
 
     def holds_words(self, index: int) -> bool | None:
-        """Return True if all objects of a column are booleans or any is a string; None if all are missing."""
+        """Return True if any value of an object column is a string, or all are booleans, so that it is categorical.
+
+        Returns False for dates, and None if all values are missing.
+        """
         if parts_to_learn(self.arrays[index]):
             return False
         types = self.value_types(index)
@@ -163,7 +166,7 @@ class Table:
         ]
 
     def value_at(self, row: int, index: int) -> Any:
-        """Return a single value as a Python object."""
+        """Return the value in a row of the column at `index` as a Python object."""
         return cells_of(self.column(index))[row]
 
     def as_given(self, X: Any) -> Any:
@@ -209,9 +212,10 @@ class Table:
     def chosen_columns(
         self, categorical_features: Any, comm: Comm = LOCAL, *, exact_integers: bool = False
     ) -> NDArray[np.bool_]:
-        """Return a mask of the columns that are categorical by the parameter `categorical_features`, on any rank.
+        """Return a mask of the columns that the parameter `categorical_features` makes categorical, on any rank.
 
-        With `exact_integers`, "from_dtype" also selects integer columns that floats cannot represent exactly.
+        With `exact_integers`, "from_dtype" also selects integer columns that floats cannot represent exactly. Raises
+        ValueError for unknown columns.
         """
         n_features = len(self)
         chosen = np.zeros(n_features, dtype=bool)
@@ -228,7 +232,7 @@ class Table:
         return chosen
 
     def learn_categories(self, columns: list[int], n_threads: int = 1) -> list[list[Any] | None]:
-        """Return the sorted categories of the requested columns, and None for all other columns."""
+        """Return the sorted categories of each of the columns at these indices, and None for all other columns."""
         categories: list[list[Any] | None] = [None] * len(self)
 
         def learn(index: int) -> None:
@@ -238,11 +242,11 @@ class Table:
         return categories
 
     def category_orders(self, index: int) -> list[list[Any]]:
-        """Return the distinct category orders that the column, or parts of it, declare."""
+        """Return the distinct category orders that the column, or parts of it, declare; empty if none is declared."""
         return [order for order in [ordered_values(self.arrays[index])] if order is not None]
 
     def joined_categories(self, parts: list[list[list[Any] | None]]) -> list[list[Any] | None]:
-        """Return the sorted categories of each column, joined from the lists for each part; None for other columns."""
+        """Return the sorted union of the categories of each column, given `learn_categories` of each part."""
 
         def joined(index: int) -> list[Any]:
             return sorted_categories([value for part in parts for value in part[index] or []], self.name(index))
@@ -250,14 +254,14 @@ class Table:
         return [None if categories is None else joined(index) for index, categories in enumerate(parts[0])]
 
     def threads_to_read(self, columns: Sequence[int], n_threads: int) -> int:
-        """Return the number of threads for reading columns; columns that are already codes do not need threads."""
+        """Return the number of threads, at most `n_threads`, for reading columns; codes and few rows need only one."""
         if self.n_rows * len(columns) <= GRAIN:
             return 1
         n_columns = sum(not self.has_codes(index) for index in columns)
         return n_threads if self.n_rows * n_columns > GRAIN else 1
 
     def has_codes(self, index: int) -> bool:
-        """Return True if a column is stored as codes of categories, or has already been read."""
+        """Return True if the column is stored as codes of categories, or has been factorized and cached by `read`."""
         column = self.arrays[index]
         is_coded = (
             isinstance(column, FactorizedColumn) or getattr(getattr(column, "dtype", None), "name", "") == "category"
@@ -265,7 +269,7 @@ class Table:
         return is_coded or index in self._factorized
 
     def find_positions(self, index: int, categories: list[Any], marks: tuple[float, float, int], out: Any) -> None:
-        """Write the position of the value of each row among the categories to `out`.
+        """Write the position of the value of each row of the column at `index` among the categories to `out`.
 
         `marks` holds the codes of missing values, of unseen categories and of the first category.
         """
@@ -318,7 +322,7 @@ class Table:
 
 
 def _search_positions(values: list[Any], categories: list[Any], missing: float, first: int) -> list[float | None]:
-    """Return the positions of a few values among many sorted categories, or None for each value that is not there."""
+    """Return first + index of each value in sorted categories, or `missing`, or None if new; [None] if types differ."""
     positions: list[float | None] = []
     for value in values:
         if is_missing(value):
@@ -340,7 +344,7 @@ def is_converted(column: Any) -> bool:
 
 
 def column_positions(parameter: str, selection: Any, names: list[Any] | None, n_features: int) -> list[int]:
-    """Return the indices of the columns that a parameter selects by names, indices or a mask."""
+    """Return the indices of columns that `parameter` selects by names, indices or a mask; ValueError if unknown."""
     columns = ColumnLookup(n_features, names)
     if columns.is_name(selection) or isinstance(selection, str) or not hasattr(selection, "__iter__"):
         return [columns.position(parameter, selection)]
@@ -393,7 +397,7 @@ class ArrayTable(Table):
         return list(self.source.T)
 
     def is_categorical(self, index: int) -> bool | None:
-        """Return True if the column is categorical by its type."""
+        """Return True if the column holds strings, or objects that `holds_words` accepts; None if all are missing."""
         kind = self.source.dtype.kind
         return self.holds_words(index) if kind == "O" else kind in "UT"
 
@@ -407,9 +411,10 @@ class ArrayTable(Table):
         return self.source
 
     def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
-        """Return the rows at these indices in C order, copied in blocks so that Ctrl-C is handled promptly.
+        """Return the rows at these indices as an array in C order, copied in blocks so that Ctrl-C is handled promptly.
 
-        If `narrows` is True, the copy has the type that `narrow_dtype` returns.
+        If `narrows` is True, the copy has the type that `narrow_dtype` returns. Rows of row sources are selected by
+        indexing.
         """
         X = self.source
         if not isinstance(X, np.ndarray) or X.ndim != 2:
@@ -439,7 +444,7 @@ class SparseTable(ArrayTable):
     block: Any = None
 
     def take(self, rows: NDArray[np.intp], *, narrows: bool = False) -> Any:
-        """Return the rows at these indices in the same format, or as CSR, with the memory limits of the table."""
+        """Return the rows at these indices as a sparse matrix that carries the memory limits of the table."""
         rows_of = self.source if hasattr(self.source, "__getitem__") else self.source.tocsr()
         return with_limits(rows_of[rows], self.source)
 
@@ -501,7 +506,7 @@ def ready_array(array: NDArray[Any] | None) -> NDArray[Any] | None:
 
 
 def converted(array: NDArray[Any]) -> Any:
-    """Return a numeric array as a row source of floats; a large array is converted block by block."""
+    """Return a numeric array as rows that are converted to floats when read; a large array is converted by blocks."""
     return in_blocks(ConvertedRows.of_array(array))
 
 
@@ -522,7 +527,7 @@ _FLOATS = ({nw.Float64}, {nw.Float32})
 
 
 def is_frame(X: Any) -> bool:
-    """Return True if `X` is a table with named columns."""
+    """Return True if `X` is a table in memory with named columns, such as a pandas, polars or Arrow table."""
     # This runs for each table of each call, and the check of narwhals is slow. Older releases of narwhals warn about
     # lazy frames.
     if X is None or isinstance(X, np.ndarray | narwhals.LazyFrame):
@@ -546,7 +551,7 @@ def _is_pandas(frame: Any) -> bool:
 
 
 def table_from_frame(frame: Any) -> Table:
-    """Return a table over a pandas, polars or Arrow table, or any other frame that narwhals supports."""
+    """Return a table over any frame that narwhals supports; raise ValueError for duplicate column names."""
     if isinstance(frame, Table):
         return frame
     is_wrapped = not _is_pandas(frame)
@@ -577,7 +582,7 @@ class FrameTable(Table):
         super().__init__(source, plain_names(names))
 
     def as_given(self, X: Any) -> Any:
-        """Return the frame as it was passed."""
+        """Return `X`, the frame that this table was opened from."""
         return X
 
     def as_array(self) -> NDArray[Any]:
@@ -590,7 +595,7 @@ class FrameTable(Table):
         )
 
     def with_numbers(self, values: NDArray[np.float64], names: list[str]) -> Any:
-        """Return the frame with numeric columns inserted before its columns."""
+        """Return the frame with numeric columns, of these names or variants of them, inserted before its columns."""
         frame = nw.from_native(self.native, eager_only=True)
         if not all(isinstance(name, str) for name in frame.columns):  # only pandas allows other types of names
             # All names must have one type, because other libraries reject a mixture.
@@ -650,7 +655,7 @@ class FrameTable(Table):
         return None if _has_null_type(column) else column.dtype in _CATEGORICAL
 
     def days(self, index: int) -> Floats:
-        """Return a column that held dates in `fit` as days since 1970."""
+        """Return a column of dates, or of texts in ISO 8601, as days since 1970; raise ValueError for other columns."""
         native = self.arrays[index]
         if parts_to_learn(native):
             return elapsed_days(times_of(native, self.name(index)))
@@ -675,7 +680,7 @@ class FrameTable(Table):
 
 
 def _format_names(title: str, names: list[Any], max_shown: int = 5) -> str:
-    """Return a title and the first names, one a line, for an error message; an empty text without names."""
+    """Return a title and the first `max_shown` sorted names, a line each, for an error message; "" without names."""
     if not names:
         return ""
     shown = sorted(name if isinstance(name, str) else repr(name) for name in names)
@@ -712,7 +717,7 @@ class PandasTable(FrameTable):
 
     @cached_property
     def _kind(self) -> str | None:
-        """Return the kind of the NumPy dtype that all columns share, if it is numeric or boolean, otherwise None."""
+        """Return the kind of the NumPy dtype of all columns, "f", "b", "i" or "u"; None if it differs or is another."""
         n_columns = len(self)
         first = self._take(0).dtype if n_columns else None
         if not isinstance(first, np.dtype) or first.kind not in "fbiu":
@@ -766,7 +771,7 @@ class PandasTable(FrameTable):
         return dtype is not None and dtype not in FLOATS
 
     def numbers(self, index: int, rows: Any) -> Any:
-        """Return some rows of a column as floats."""
+        """Return the rows `rows`, a slice or array of indices, of the column at `index` as floats, NaN if missing."""
         part = self.arrays[index][rows]
         numbers = _numbers_of_array(part) if _numpy_type(part) is not None else None
         return super().numbers(index, rows) if numbers is None else numbers_of(numbers, self.name(index))
@@ -777,7 +782,7 @@ class PandasTable(FrameTable):
 
 
 def _numpy_type(array: Any) -> np.dtype | None:
-    """Return the NumPy dtype of a numeric column of a pandas frame, or None if it is not numeric."""
+    """Return the NumPy dtype of an integer or float array of pandas or NumPy, or None for other dtypes."""
     dtype = getattr(array.dtype, "numpy_dtype", array.dtype)
     return dtype if isinstance(dtype, np.dtype) and dtype.kind in "iuf" else None
 

@@ -89,7 +89,8 @@ class Terms:
     def sum_scores(self, part: Any, scores: Array, fold: NDArray[np.integer]) -> Array:
         """Return the sum of the term scores of each text, of shape (n_targets, n_rows), NaN for missing texts.
 
-        `scores` has shape (n_terms, n_folds, n_targets), and `fold` holds the fold of each row.
+        `part` holds encoded rows, `scores` has shape (n_terms, n_folds, n_targets), and `fold` is the index along its
+        second axis for each row.
         """
         counts, n_rows = self.counts(part), part.shape[0]
         rows = np.repeat(np.arange(n_rows), np.diff(counts.indptr))
@@ -154,7 +155,10 @@ class Targets:
         return replace(self, values=self.values - centre[:, None]) if centre.any() else self
 
     def sums(self, column: Array) -> Array:
-        """Return `category_sums` of a column over all ranks as an array of shape (n_targets, n_categories, 3)."""
+        """Return the sums of (weight * target, weight * target**2, weight) by category over the rows of all ranks.
+
+        `column` holds category positions, with NaN for missing values. The shape is (n_targets, n_categories, 3).
+        """
         n_categories = np.array([int(np.fmax.reduce(column, initial=-1)) + 1], dtype=np.int64)
         self.comm.allreduce_max(n_categories)
 
@@ -171,7 +175,10 @@ class Targets:
         return random_stream(seed, 0).integers(0, N_FOLDS, n_rows, dtype=np.uint8)[first : first + n_own]
 
     def _add_terms(self, X: Any, terms: Sequence[Terms], fold: NDArray[np.uint8], weights: Array, sums: Array) -> None:
-        """Add the sums of the targets, then the number of copies, to sums[term, fold] for each term and fold."""
+        """Add each weighted term count in X, multiplied by each target and lastly by 1, to sums[term, fold].
+
+        `sums` has shape (n_terms of all texts, N_FOLDS, n_targets + 1); `fold` and `weights` have a value for each row.
+        """
         for start, part in own_parts(X):
             of_part = slice(start, start + part.shape[0])
             for text_terms, first in zip(terms, np.cumsum([0, *(each.n for each in terms)]), strict=False):
@@ -199,7 +206,11 @@ class Targets:
         return np.split(scores, np.cumsum([each.n for each in terms])[:-1])
 
     def of_other_folds(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
-        """Return the smoothed category means of each row over the other folds, shape (n_targets, n_rows)."""
+        """Return, for each row, the smoothed mean target of its category over the rows of the other folds.
+
+        `column` holds category positions, `sums` the result of `self.sums`, and `smoothing` the prior of each target.
+        The folds are drawn from `seed`. The shape of the result is (n_targets, n_rows).
+        """
         fold = self.folds(seed)
         fold_of_category = column * N_FOLDS + fold
 
@@ -214,9 +225,9 @@ class Targets:
         return out
 
     def ordered(self, column: Array, sums: Array, smoothing: Sequence[_Smoothing], seed: int) -> Array:
-        """Return the smoothed category means of each row over the rows before it in a random order.
+        """Return, for each row, the smoothed mean target of its category over the rows before it in a random order.
 
-        The shape is (n_targets, n_rows).
+        The order is drawn from `seed`; the other parameters and the shape are as in `of_other_folds`.
         """
 
         def of_all(column: Array, targets: Array, weights: Array | None) -> Array:
@@ -279,7 +290,10 @@ class TargetStatistics:
         return self.fill.shape[1]
 
     def column_of(self, n_features: int) -> NDArray[np.intp]:
-        """Return the index of the table column that each encoded column is derived from."""
+        """Return, for each output column, the index of the input column that it comes from.
+
+        The `n_features` input columns come first, then further targets of the encoded columns, then scores of texts.
+        """
         of_texts = np.repeat([each.length for each in self.terms], self.n_targets)
         indices = [np.arange(n_features), np.repeat(self.columns, self.n_targets - 1), of_texts]
         return np.concatenate(indices).astype(np.intp)
@@ -344,7 +358,10 @@ class TargetStatistics:
         return statistics, statistics._insert_encodings(X, encoded, of_texts)
 
     def transform(self, X: Any) -> Any:
-        """Return rows of category positions with their encodings, for prediction; row sources are encoded lazily."""
+        """Return rows with their encodings, for prediction; row sources are encoded when they are read.
+
+        The encoded columns of X hold category positions, with NaN for missing values.
+        """
         if isinstance(X, RowSource):
             return MappedRows(X, lambda _, part: self.transform(part), len(self.column_of(X.shape[1])))
         n_rows = X.shape[0]
@@ -362,7 +379,7 @@ class TargetStatistics:
         return self._insert_encodings(X, encoded, np.concatenate(of_texts) if of_texts else np.empty((0, n_rows)))
 
     def _insert_encodings(self, X: Any, encoded: Array, text_scores: Array) -> Any:
-        """Return rows with encoded columns replaced by the first target, and further targets and texts appended.
+        """Return X with columns replaced by encodings for the first target; append other targets and text scores.
 
         `encoded` has shape (n_targets, n_columns, n_rows), and `text_scores` (n_targets * n_texts, n_rows).
         """
@@ -420,7 +437,7 @@ class TargetStatistics:
 
 
 def _category_means(sums: Array, smoothing: _Smoothing) -> Array:
-    """Return the smoothed mean of each category, or NaN for categories without rows."""
+    """Return the smoothed mean by category from the `Targets.sums` of one target; NaN for categories without rows."""
     total, weight = sums[:, 0], sums[:, 2]
     if np.isinf(smoothing.prior):
         return np.where(weight > 0, smoothing.mean, np.nan)

@@ -131,7 +131,10 @@ def weights_to_count(
 
 
 def rows_to_score(y: Any, predicted: NDArray[Any], sample_weight: Any) -> tuple[Any, NDArray[Any], Any]:
-    """Return targets, predictions and checked weights of the scored rows; rows with weight 0 are left out."""
+    """Return targets, predictions and checked weights of the scored rows; rows with weight 0 are left out.
+
+    Raises ValueError if `y` does not hold one target for each row, or for invalid weights.
+    """
     if y is None:
         raise ValueError("y must hold the targets of the rows to score; got None.")
     y = unmasked(dense(y), "y")
@@ -203,7 +206,10 @@ def unless_ones(weight: NDArray[np.float64] | None, comm: Comm = LOCAL) -> NDArr
 
 
 def _class_sum(index: NDArray[np.intp], n_classes: int, weight: NDArray[np.float64], comm: Comm) -> NDArray[np.float64]:
-    """Return the total weight of each class over all ranks; integer sums make it independent of the order of rows."""
+    """Return the total weight of each class over all ranks; `index` is the class index of each row.
+
+    The weights are summed as integers, so that the result does not depend on the order of the rows.
+    """
     if not is_any(comm, not are_copies(weight)):
         return chain_sum(comm, np.zeros(n_classes), lambda sums: np.add.at(sums, index, weight))
     largest = np.zeros(n_classes)
@@ -222,7 +228,11 @@ def class_factors(
     weight: NDArray[np.float64] | None,
     comm: Comm = LOCAL,
 ) -> NDArray[np.float64]:
-    """Return the factor of each class from `class_weight`: "balanced" equalises the totals, a dict maps labels."""
+    """Return the factor of each class from `class_weight`: "balanced" equalises the total weights, a dict maps labels.
+
+    `y` holds class indices, and labels that the dict lacks get the factor 1. Raises ValueError for other values, for
+    factors that are not positive, and for unknown labels unless the dict names all classes.
+    """
     if isinstance(class_weight, str) and class_weight == "balanced":
         totals = _class_sum(y.astype(np.intp), classes.size, np.ones(len(y)) if weight is None else weight, comm)
         return np.divide(totals.sum(), classes.size * totals, out=np.ones(classes.size), where=totals > 0)
@@ -254,7 +264,7 @@ class TrainingData(NamedTuple):
 
     @classmethod
     def of_target(cls, y: NDArray[Any], sample_weight: Any, comm: Comm = LOCAL) -> TrainingData:
-        """Return training data without a table: the targets and weights of the rows whose weight is not zero."""
+        """Return training data without a table: targets and checked weights of the rows whose weight is not zero."""
         if not is_any(comm, len(y) > 0):
             raise ValueError(f"Found array with 0 sample(s) (shape={y.shape}) while a minimum of 1 is required.")
         weight = check_weights(sample_weight, len(y), comm)
@@ -264,12 +274,15 @@ class TrainingData(NamedTuple):
         return cls(None, y[rows], weight[rows], rows, comm=comm, n_given=len(y))
 
     def with_table(self, X: Any) -> TrainingData:
-        """Return the data with the rows of X that belong to its targets; raise ValueError if X has other rows."""
+        """Return the data with the rows of X that belong to its targets; ValueError if X has another number of rows."""
         check_same_rows(X.shape[0], len(self.y) if self.is_cut else self.n_given)
         return self._replace(X=X if self.rows is None or self.is_cut else X[self.rows])
 
     def weighted(self, weight: NDArray[np.float64] | None) -> TrainingData:
-        """Return the data with `weight`, which may include class weights, and the sample weights kept separately."""
+        """Return the data with `weight`, which may include class weights, as sample weights.
+
+        Different sample weights that it had before are stored as `weight_before_classes`.
+        """
         if weight is self.sample_weight or self.sample_weight is None:
             return self._replace(sample_weight=unless_ones(weight, self.comm))
         return self._replace(sample_weight=weight, weight_before_classes=self.sample_weight)
@@ -385,7 +398,7 @@ def split_of_rows(name: str, split: Any, n_rows: int) -> tuple[NDArray[np.intp],
 
 
 def _as_row_index(rows: Any) -> NDArray[Any]:
-    """Return row indices or a mask as an array, for indexing; an empty list becomes an array of no indices."""
+    """Return row indices or a mask as an index array, also if empty; raise ValueError unless it has one dimension."""
     positions = np.asarray(rows)
     if positions.ndim != 1:
         raise ValueError(f"got {rows!r}")
@@ -416,7 +429,7 @@ def shuffled_folds(
 
 
 def _stratified_test_folds(y: NDArray[Any], n_folds: int, seed: int) -> list[NDArray[np.intp]]:
-    """Return the test indices of each stratified fold, as scikit-learn draws them."""
+    """Return the test indices of each fold that scikit-learn's `StratifiedKFold` draws for these labels and seed."""
     # StratifiedKFold itself would warn about rare classes. Warning filters are process-wide, so fits in several threads
     # that suppress the warning would interfere with each other.
     _, first, codes = np.unique(y, return_index=True, return_inverse=True)
@@ -483,7 +496,7 @@ def _labels_of_objects(values: list[Any]) -> NDArray[Any]:
 
 
 def _mixed_labels(type_names: list[str], name: str = "y") -> ValueError:
-    """Return the ValueError for labels of several types, given the names of the types."""
+    """Return the ValueError that the parameter `name` holds labels of several types, whose names are `type_names`."""
     return ValueError(
         f"Unknown label type: {name} holds {', '.join(type_names)}; labels must be all strings or all numbers."
     )
@@ -495,7 +508,10 @@ def _without_longdouble(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def labels_to_score(y: Any) -> Any:
-    """Return labels as scikit-learn's metrics accept them: an object column becomes an array of strings or numbers."""
+    """Return labels as scikit-learn's metrics accept them: objects become an array of strings or numbers.
+
+    Raises ValueError for missing or mixed objects.
+    """
     array = unmasked(y, "y")
     if array.dtype.kind != "O" or array.ndim == 0 or array.size > len(array):
         return array
@@ -503,7 +519,7 @@ def labels_to_score(y: Any) -> Any:
 
 
 def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -> float:
-    """Return the accuracy, or the share of rows whose targets are all right if there are several targets.
+    """Return the accuracy, or with several targets, the share of rows whose predictions are correct for all targets.
 
     `sklearn.metrics.accuracy_score` supports several targets only if each of them is binary.
     """
@@ -522,7 +538,10 @@ def share_right(y: Any, predicted: NDArray[Any], *, sample_weight: Any = None) -
 
 
 def _distinct_labels(y: NDArray[Any]) -> tuple[NDArray[np.integer], list[Any], NDArray[Any]]:
-    """Return codes of the rows, the list of labels that the codes index, and an array of its labels that occur."""
+    """Return the code of each row, the list of values that the codes index, and an array of the labels that occur.
+
+    Raises ValueError for values that cannot be class labels.
+    """
     if y.dtype.kind != "O":
         y = _without_longdouble(y)
         _check_labels(y)
@@ -577,7 +596,10 @@ def columns_of_labels(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
 
 
 def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
-    """Return the labels of class indices, (n_rows,), or (n_rows, n_targets) if `classes` is a list by target."""
+    """Return the labels of class indices of shape (n_rows,), or (n_rows, n_targets) for several targets.
+
+    `classes` is the array of labels, or a list of one array for each target.
+    """
     index = index.astype(np.intp)
     if not isinstance(classes, list):
         return classes[index]
@@ -585,7 +607,10 @@ def labels_of(index: NDArray[Any], classes: Any) -> NDArray[Any]:
 
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return the sorted distinct labels of `y`, and the index of each row's label among them as float64."""
+    """Return the sorted distinct labels of `y`, and the index of each row's label among them as float64.
+
+    Raises ValueError for values that cannot be class labels.
+    """
     codes, values, labels = _distinct_labels(y)
     label_list = labels.tolist()
     classes = sorted(set(label_list))

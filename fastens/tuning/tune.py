@@ -33,7 +33,7 @@ from fastens.monitoring.callbacks import Deadline, announce
 from fastens.monitoring.metrics import score_by_name
 from fastens.params.options import TextChoice, with_hints
 from fastens.params.rules import FLAG, FUNCTION, NONE, Rule, declared, instance, one_of, parameter, real, whole
-from fastens.table.arrays import check_places, checked_array
+from fastens.table.arrays import check_sparse_indices, checked_array
 from fastens.table.columns.numbers import numbers_in, unmasked
 from fastens.table.opening import split_columns
 from fastens.table.parts import take_rows, with_fixed_dtypes
@@ -676,7 +676,7 @@ def _checked_data(X: Any, y: Any, task: str | None, sample_weight: Any, search: 
     """Check the arguments of `tune`, and return them without rows of weight 0; raise ValueError if invalid."""
     if isinstance(X, list | tuple | np.ndarray | memoryview) and not is_source(X):
         X = checked_array(X, "tune")
-    check_places(X)
+    check_sparse_indices(X)
     X = X.tocsr() if issparse(X) else X  # CSR supports taking rows
     if not hasattr(X, "shape") or is_source(X):
         raise ValueError(

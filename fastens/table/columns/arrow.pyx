@@ -114,9 +114,9 @@ cdef inline int64_t _copy_indices(
     const whole_t* indices, const uint8_t* valid, int64_t first, int64_t n, int32_t start, uint64_t n_texts,
     uint8_t* present, int32_t* out
 ) noexcept nogil:
-    """Write start + index of `n` rows to `out`, or -1 for missing values, and mark the used dictionary entries.
+    """Write start + indices[first + i] to out[i] for `n` rows, or -1 for missing values, and set `present` by index.
 
-    Returns the first row whose index is not below `n_texts`, or n if there is none.
+    Returns the first row whose index is negative or not below `n_texts`, or n if there is none.
     """
     cdef int64_t i, position
     for i in range(n):
@@ -134,9 +134,10 @@ cdef inline int64_t _copy_indices(
 cdef int64_t _read_indices(
     const ArrowArray* array, char format, int32_t start, uint8_t[::1] present, int32_t[::1] out
 ):
-    """Call `_copy_indices` for a dictionary-encoded array whose indices have the Arrow format character `format`.
+    """Write start + index of each row of a dictionary-encoded array to `out`, and mark the used entries in `present`.
 
-    Returns the first row whose index is outside the dictionary, or the number of rows if there is none.
+    `format` is the Arrow format character of the index type. Missing values become -1. Returns the first row whose
+    index is outside the dictionary, or the number of rows if there is none.
     """
     cdef const uint8_t* valid = <const uint8_t*> array.buffers[0] if array.null_count != 0 else NULL
     cdef const void* indices = array.buffers[1]
@@ -163,7 +164,7 @@ cdef int64_t _read_indices(
 
 
 cdef list _decode_texts(const ArrowArray* array, Layout layout, const uint8_t[::1] present):
-    """Return the strings of an Arrow array whose flag in `present` is set, and None for the others."""
+    """Return a list of the strings of an Arrow array, with None for the entries whose flag in `present` is not set."""
     cdef Source source
     cdef Text text
     cdef int64_t i
@@ -199,7 +200,7 @@ cdef class _Stream:
             self.schema.release(&self.schema)
 
     cdef void release_chunk(self) noexcept:
-        """Release the current chunk."""
+        """Release the Arrow array of the current chunk, if there is one."""
         if self.array.release != NULL:
             self.array.release(&self.array)
 
@@ -236,7 +237,7 @@ def read_texts(column, int64_t n_rows):
 
 
 cdef object _read_dictionaries(_Stream stream, int layout, int64_t n_rows):
-    """Return codes and texts, as in `read_texts`, of a stream of dictionary-encoded strings."""
+    """Return (codes, texts), as in `read_texts`, of all chunks of a stream of dictionary-encoded strings."""
     cdef int64_t done = 0, n_read
     cdef list texts = []
     codes = np.empty(n_rows, dtype=np.int32)
@@ -258,7 +259,7 @@ cdef object _read_dictionaries(_Stream stream, int layout, int64_t n_rows):
 
 
 cdef object _read_strings(_Stream stream, int layout, int64_t n_rows):
-    """Return codes and texts, as in `read_texts`, of a stream of strings."""
+    """Return (codes, texts), as in `read_texts`, of all chunks of a stream of strings."""
     cdef Distinct distinct
     cdef Source source
     cdef int64_t done = 0

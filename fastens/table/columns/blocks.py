@@ -61,14 +61,18 @@ def code_whole_numbers(X: NDArray[Any] | list[Any], n_threads: int = 1) -> Coded
 
 
 def _column_extremes(X: NDArray[Any] | list[Any], reduce: Any, n_rows: int | None = None) -> NDArray[Any]:
-    """Apply `reduce`, np.min or np.max, to the first `n_rows` numbers of each column; of all if None."""
+    """Return reduce (np.min or np.max) of the first `n_rows` numbers of each column, or of all if `n_rows` is None."""
     if isinstance(X, np.ndarray):
         return reduce(X[:n_rows], axis=0)
     return np.array([reduce(column[:n_rows]) for column in X], dtype=X[0].dtype)
 
 
 def _code_range(X: NDArray[Any] | list[Any], low: NDArray[Any], n_values: int, n_threads: int) -> CodedBlock | None:
-    """Return the codes value - low + 1 and the categories, or None if a value is not within `n_values` of its `low`."""
+    """Return the codes value - low + 1 of a table and the categories of each column; `low` has an entry by column.
+
+    Returns None if a value is below its `low`, exceeds it by `n_values` (rounded up to a power of two) or more, or does
+    not fit into the code type.
+    """
     dtype = NARROW_TYPES[n_values > NARROW]
     unsigned = np.dtype(f"u{low.itemsize}")
     n_parts = 1 if n_threads == 1 else PARTS * n_threads
@@ -98,9 +102,10 @@ def _code_range(X: NDArray[Any] | list[Any], low: NDArray[Any], n_values: int, n
 
 
 def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threads: int = 1) -> CodedBlock | None:
-    """Return the codes of columns that are factorized to one-byte codes with -1 for missing; None for other columns.
+    """Return the codes and the sorted categories of factorized columns, without categories that do not occur.
 
-    Unused categories are dropped; `names` holds the column names for error messages.
+    Returns None unless all columns have codes of type int8, where -1 stands for a missing value. `names` holds the
+    column names for error messages.
     """
     signed_codes = [column.codes for column in columns]
     if any(codes.dtype != np.int8 for codes in signed_codes) or signed_codes[0].size == 0:
@@ -128,7 +133,7 @@ def code_categories(columns: Sequence[Factorized], names: Sequence[str], n_threa
 
 
 def _close_gaps(codes: NDArray[Any], used: NDArray[np.bool_]) -> list[int]:
-    """Renumber the codes of a column in place without gaps, and return the indices of the used codes."""
+    """Renumber codes 1 + offset in place, without the offsets whose flag in `used` is False; return the used ones."""
     positions = used.nonzero()[0]
     table = np.zeros(used.size + 1, dtype=codes.dtype)
     table[positions + 1] = np.arange(1, positions.size + 1)

@@ -76,7 +76,7 @@ cdef inline uint64_t _encode_row(
 
 
 cdef inline void _interleave_halves(const code_t* codes, Py_ssize_t n_half, code_t* out) noexcept nogil:
-    """Interleave the codes of the first and the second half; compilers translate this to vector instructions."""
+    """Write the codes of the first and the second half alternately to `out`, which compilers turn into vector code."""
     cdef Py_ssize_t i
     for i in range(n_half):
         out[2 * i] = codes[i]
@@ -87,7 +87,11 @@ cdef uint64_t _encode_tile(
     const char* values, Py_ssize_t stride, const unsigned_t* lows, Py_ssize_t n, Py_ssize_t n_columns, code_t* codes,
     Py_ssize_t codes_stride
 ) noexcept nogil:
-    """Write the codes of `n` rows and `n_columns` columns by column; return the bitwise OR of all value - low."""
+    """Write the codes of a tile of `n` rows, `stride` bytes apart, and `n_columns` columns to `codes` by column.
+
+    The codes of a column are adjacent, and `codes_stride` codes separate two columns. Returns the bitwise OR of all
+    value - low.
+    """
     # Rows are read in memory order. Interleaving log2(n) times transposes them.
     cdef code_t[TILE * TILE] tile
     cdef code_t[TILE * TILE] other
@@ -109,7 +113,7 @@ cdef uint64_t _encode_tile(
 
 
 cdef inline uint64_t _encode_tiles(Part part, const unsigned_t* lows, code_t* codes) noexcept nogil:
-    """Write the codes of a part that is stored by row, tile by tile; return the bitwise OR of all value - low."""
+    """Write the codes of a row-major part to column-major `codes`, tile by tile; return the OR of all value - low."""
     cdef Py_ssize_t stride = part.columns[0].stride
     cdef uint64_t bits = 0
     cdef Py_ssize_t across, down
@@ -170,9 +174,10 @@ cdef inline Part _slice_part(Part whole, Py_ssize_t first, Py_ssize_t n) noexcep
 cdef uint64_t _encode_part(
     Part part, const unsigned_t* lows, code_t* codes, uint8_t* present, int64_t* n_first
 ) noexcept nogil:
-    """Write the codes of a part and mark them in `present`; stop early if a code is too large.
+    """Write the codes of a part of the rows block by block, and mark them as `_mark_present` does.
 
-    Returns the bitwise OR of all value - low.
+    Stops after the first block with a code that is too large. Returns the bitwise OR of all value - low, which shows
+    it.
     """
     cdef uint64_t bits = 0
     cdef Py_ssize_t block, j
@@ -211,7 +216,7 @@ cdef inline void _encode_part_as(
 
 
 cdef inline void _dispatch_code_type(const Coding* c, Py_ssize_t index, const unsigned_t* lows) noexcept nogil:
-    """Call `_encode_part_as` with the code type of a coding job."""
+    """Encode part `index` of a coding job, whose value type is the type of `lows`, with the code type of the job."""
     if c.code_size == sizeof(uint8_t):
         _encode_part_as(c, index, lows, <uint8_t*> c.codes)
     else:
@@ -235,7 +240,10 @@ cdef bint _encode_table(
     const Column* columns, bint by_rows, const unsigned_t[::1] lows, code_t[:, ::1] codes, uint8_t[:, :, ::1] present,
     int64_t[:, ::1] n_first, int n_threads
 ):
-    """Write the codes of a table, in parallel parts of the rows, as described in `code_block`."""
+    """Write the codes of a table in parallel parts of the rows; `by_rows` is True if the values of a row are adjacent.
+
+    The other parameters and the result, False if a difference is out of range, are described in `code_block`.
+    """
     cdef Coding job
     cdef Py_ssize_t n_parts = present.shape[0], part
     cdef uint64_t[::1] bits = np.zeros(n_parts, np.uint64)
@@ -270,8 +278,9 @@ def code_block(
     """Write the codes of a table, value - low of its column + 1, to `codes` of shape (n_columns, n_rows).
 
     Differences wrap around like unsigned integers. Each part of the rows sets present[part, column, value - low] for
-    its values. `present` has an entry for each possible difference and one more, and must be all zeros, as must
-    `n_first`. Return False, with undefined output, if a difference is out of range.
+    its values, and n_first[part, column] to the number of leading entries that are set. `present` has an entry for each
+    possible difference and one more, and must be all zeros, as must `n_first`. Returns False, with undefined output, if
+    a difference is out of range, otherwise True.
     """
     cdef Py_ssize_t j
     cdef bint by_rows = X.strides[1] == <Py_ssize_t> sizeof(unsigned_t) < X.strides[0]
@@ -292,7 +301,7 @@ def code_columns(
     int64_t[:, ::1] n_first,
     int n_threads,
 ):
-    """Write the codes as in `code_block`, for a list of columns that are vectors of the type of `lows`."""
+    """Write codes and return True or False as in `code_block`, for a list of column vectors of the type of `lows`."""
     cdef Py_ssize_t j
     cdef const unsigned_t[:] column
     cdef Column* columns = _allocate_columns(len(X))
@@ -396,7 +405,7 @@ def mark_present(const whole_t[:] codes, uint8_t[::1] present):
 
 
 def map_codes(const whole_t[:] codes, const entry_t[::1] table, entry_t[::1] out):
-    """Write table[code + 1] for each code to `out`."""
+    """Write table[code + 1] for each code, which is at least -1, to `out`."""
     cdef Py_ssize_t i, n = codes.shape[0]
     cdef bint is_next = True
     with nogil:

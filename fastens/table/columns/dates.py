@@ -85,7 +85,7 @@ def is_temporal(dtype: Any) -> bool:
 
 
 def parts_to_learn(column: Any) -> tuple[str, ...]:
-    """Return the names of the date parts that a column may contain, given its type; empty if it holds no dates."""
+    """Return the names of the date parts that a column's type or objects can have; empty if it holds no dates."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         return PARTS if dtype.kind == "M" else _parts_of_objects(column) if dtype.kind == "O" else ()
@@ -100,7 +100,10 @@ def parts_to_learn(column: Any) -> tuple[str, ...]:
 
 
 def _parts_of_objects(values: Iterable[Any]) -> tuple[str, ...]:
-    """Return the names of the date parts of objects; empty unless the first that is not missing is a date."""
+    """Return the names of the date parts of objects; empty unless the first object that is not missing is a date.
+
+    The hour is included unless all objects are dates without a time.
+    """
     if not _is_date(_first_present(values)):
         return ()
     return CALENDAR if all(type(value) is datetime.date or is_missing(value) for value in values) else PARTS
@@ -169,7 +172,7 @@ def _arrow_as_numpy(column: Any) -> NDArray[Any]:
 
 
 def _objects_as_times(values: NDArray[np.object_], name: str) -> NDArray[Any]:
-    """Return objects that are all dates, or all durations and times of day, as a NumPy array of times."""
+    """Return objects that are all dates, or all durations and times of day, as an array; others raise ValueError."""
     objects = values.tolist()
     are_dates = _is_date(_first_present(objects))
     kind, what, is_one, as_number = (
@@ -244,7 +247,7 @@ def dates_of_texts(values: Iterable[Any], name: str) -> NDArray[np.datetime64]:
 def days_of_series(column: nw.Series, name: str) -> Floats:
     """Return a column of a frame that held dates in `fit` as days since 1970, including fractions of a day.
 
-    The column must hold dates, or texts in ISO 8601. Error messages use `name`.
+    Raises ValueError, which names the column by `name`, unless it holds dates or texts in ISO 8601.
     """
     native = column.to_native()
     if parts_to_learn(native):
@@ -260,7 +263,10 @@ def days_of_series(column: nw.Series, name: str) -> Floats:
 
 
 def append_date_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> NDArray[Any]:
-    """Return numeric rows with a column appended for each (column index, part name) of columns that hold days."""
+    """Return numeric rows with a column appended for each pair of a column index and a date part, such as "month".
+
+    The columns at these indices hold days since 1970.
+    """
     out = np.empty((len(rows), rows.shape[1] + len(parts)), dtype=rows.dtype, order="F")
     out[:, : rows.shape[1]] = rows
     of_columns: dict[int, list[str]] = {}
@@ -275,7 +281,7 @@ def append_date_parts(rows: NDArray[Any], parts: Sequence[tuple[int, str]]) -> N
 
 
 def instants_of(days: NDArray[Any]) -> NDArray[np.datetime64]:
-    """Return days since 1970 as dates in seconds; days that are out of range become NaT."""
+    """Return days since 1970 as datetime64 in seconds; NaN and days that are out of range become NaT."""
     seconds = days.astype(np.float64) * SECONDS_PER_DAY
     whole = np.rint(seconds)
     # Rounding errors of the fraction of a day must not turn a full hour into the hour before.
@@ -287,7 +293,7 @@ def instants_of(days: NDArray[Any]) -> NDArray[np.datetime64]:
 
 
 def factorize_dates(column: Any, name: str) -> Factorized:
-    """Return a date column as codes and texts in the format that pandas uses for categories."""
+    """Return a date column as codes and sorted texts, in the format in which pandas prints dates as categories."""
     times = times_of(column, name)
     distinct, codes = np.unique(times, return_inverse=True)
     return Factorized(codes, [None if np.isnat(value) else category_of(value) for value in distinct])

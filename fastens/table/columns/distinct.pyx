@@ -86,7 +86,10 @@ cdef bint _grow_capacity(HashTable* table) noexcept nogil:
 
 
 cdef int64_t _append(HashTable* table, Text text, int64_t row) noexcept nogil:
-    """Append a value that first occurs in `row` without hashing it; return its code, FULL or NO_MEMORY."""
+    """Append a new value, which first occurs in `row`, to the list of values only, not to the hash table.
+
+    Returns its code, FULL if the limit of distinct values is reached, or NO_MEMORY.
+    """
     if table.n_distinct >= table.max_distinct:
         return FULL
     if table.n_distinct == table.capacity and not _grow_capacity(table):
@@ -98,7 +101,10 @@ cdef int64_t _append(HashTable* table, Text text, int64_t row) noexcept nogil:
 
 
 cdef int64_t _insert(HashTable* table, uint64_t low, uint64_t high, Text text, int64_t row) noexcept nogil:
-    """Add a value that is not in the hash table; return its new code, FULL or NO_MEMORY."""
+    """Add a value that is not in the hash table; return its new code, FULL or NO_MEMORY (see `_append`).
+
+    `low` and `high` are the first and last eight bytes of the value, and `row` is the row in which it first occurs.
+    """
     cdef int64_t code
     cdef uint64_t index
     if (table.n_distinct + 1) * 2 > (<int64_t> 1 << (64 - table.shift)):
@@ -116,7 +122,7 @@ cdef int64_t _insert(HashTable* table, uint64_t low, uint64_t high, Text text, i
 cdef inline int64_t _find_or_insert(
     HashTable* table, uint64_t low, uint64_t high, Text text, int64_t row
 ) noexcept nogil:
-    """Return the code of a value, after adding it if it is new; FULL or NO_MEMORY if that fails.
+    """Return the code of a value, after adding it if it is new; FULL or NO_MEMORY (see `_append`) if that fails.
 
     `low` and `high` are the first and last eight bytes of the value, and `row` is the row in which it occurs.
     """
@@ -132,7 +138,7 @@ cdef inline int64_t _find_or_insert(
 
 
 cdef inline uint64_t _cache_index(uint64_t word) noexcept nogil:
-    """Return the entry of a word in the direct-mapped cache of recent values."""
+    """Return the index of the entry for a word in the direct-mapped cache of recent values."""
     return (word * ODD) >> (64 - RECENT_BITS)
 
 
@@ -151,7 +157,7 @@ cdef inline int64_t _cache_code(HashTable* table, uint64_t word, int64_t code) n
 
 
 cdef inline int64_t _encode_word(HashTable* table, uint64_t word, int64_t row) noexcept nogil:
-    """Return the code of an eight-byte word in `row`, after adding it if it is new, or a negative error code."""
+    """Return the code of an eight-byte word that occurs in `row`, after adding it if it is new; FULL or NO_MEMORY."""
     cdef Text text
     cdef int64_t code = _find_cached(table, word)
     if code >= 0:
@@ -163,7 +169,10 @@ cdef inline int64_t _encode_word(HashTable* table, uint64_t word, int64_t row) n
 cdef int64_t _encode_text(
     HashTable* table, const char* data, int64_t length, int64_t kind, const char* end, int64_t row
 ) noexcept nogil:
-    """Return the code of a text, after adding it if it is new; memory is readable from `data` to `end`."""
+    """Return the code of a text of `length` bytes, after adding it if it is new; FULL or NO_MEMORY if that fails.
+
+    Texts of different `kind` are different values. Memory is readable from `data` to `end`.
+    """
     cdef uint64_t low = 0, high = 0
     cdef bint is_long = length > 8
     if data + 8 <= end:         # reads past the text so that no branch depends on its length
@@ -179,7 +188,8 @@ cdef inline int64_t _encode_short_text(
 ) noexcept nogil:
     """Return the code of a text of less than eight bytes, using the cache of recent values.
 
-    `word` holds the text, with its extent in the remaining byte.
+    `word` holds the text, with its extent in the remaining byte. Memory is readable up to `end`, and `row` is the row
+    of the text.
     """
     cdef int64_t code = _find_cached(table, word)
     if code >= 0:
@@ -188,7 +198,7 @@ cdef inline int64_t _encode_short_text(
 
 
 cdef int64_t _encode_missing(HashTable* table, int64_t row) noexcept nogil:
-    """Return the code of the missing value, after adding it if no missing value has occurred before."""
+    """Return the code of the missing value, after adding it if it has not occurred before row `row`."""
     cdef Text text
     if table.missing < 0:
         text.data, text.length, text.kind = NULL, 0, IDENTITY
@@ -199,7 +209,10 @@ cdef int64_t _encode_missing(HashTable* table, int64_t row) noexcept nogil:
 cdef inline int64_t _encode_value(
     HashTable* table, const Source* source, Layout layout, int64_t index, int64_t row
 ) noexcept nogil:
-    """Return the code of the value at `index` of `source`, after adding it, with its first `row`, if it is new."""
+    """Return the code of the value at `index` of `source`, after adding it if it is new; FULL or NO_MEMORY.
+
+    `row` is the row of the value in the column.
+    """
     cdef Text text
     cdef const char* end
     cdef uint64_t word
@@ -224,9 +237,10 @@ cdef inline int64_t _encode_value(
 cdef inline int64_t _encode_rows(
     HashTable* table, const Source* source, Layout layout, bint has_missing, int64_t n, int64_t row, number_t* out
 ) noexcept nogil:
-    """Write the codes of `n` rows to `out`, up to the first value that exceeds the limit of distinct values.
+    """Write the codes of the next `n` values of `source`, the first of which is in row `row` of the column, to `out`.
 
-    Returns the number of rows whose code was written, or NO_MEMORY.
+    Stops at the first value that exceeds the limit of distinct values. Returns the number of rows whose code was
+    written, or NO_MEMORY. If `has_missing` is False, the validity bits of `source` are not read.
     """
     cdef int64_t i, index, code
     for i in range(n):
@@ -313,7 +327,7 @@ cdef class Distinct:
         return 0
 
     def add_words(self, const int64_t[:] words):
-        """Append the codes of eight-byte words; return False if there are too many distinct values."""
+        """Append the codes of eight-byte words; return False if there are more than `max_distinct` distinct values."""
         cdef Source source = _strided_source(<const char*> &words[0], words.strides[0])
         cdef bint is_done
         with nogil:
@@ -321,7 +335,10 @@ cdef class Distinct:
         return is_done
 
     def add_fixed(self, const uint8_t[:, :] texts):
-        """Append the codes of texts of fixed length, one row of bytes each; return False if too many are distinct."""
+        """Append the codes of texts of equal length, each of which is a row of bytes.
+
+        Returns False if there are more than `max_distinct` distinct values.
+        """
         cdef Source source = _strided_source(<const char*> &texts[0, 0], texts.strides[0])
         cdef bint is_done
         source.length = texts.shape[1]

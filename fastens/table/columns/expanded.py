@@ -48,7 +48,10 @@ class Words:
 
     @classmethod
     def learned(cls, options: Texts, texts: Iterable[str]) -> Words:
-        """Return a Words with the terms that occur in most of the texts; ties go to the first term in sorted order."""
+        """Return a Words of the `options.max_terms` terms that occur in the largest number of texts.
+
+        Ties go to the first term in sorted order.
+        """
         empty, text_counts = cls(options.analyzer, options.ngram_range), Counter[str]()
         for text in texts:
             text_counts.update(set(empty.terms_of(text)[1]))
@@ -78,7 +81,8 @@ class Words:
     def read(self, cells: Sequence[Any], name: str) -> tuple[Floats, sparse.csr_array]:
         """Return the lengths of texts, and the counts of terms of shape (n_rows, n_terms).
 
-        A missing text has length NaN and no terms.
+        A missing text has length NaN and no terms. Raises ValueError, which names the column by `name`, if a cell is
+        not a text or a list of strings.
         """
         lengths, ends, columns, counts = np.full(len(cells), np.nan), [0], list[int](), list[int]()
         for row, text in enumerate(_iter_texts(cells, name)):
@@ -110,7 +114,8 @@ class Elements:
     def read(self, cells: Sequence[Any], name: str) -> tuple[Floats, Floats]:
         """Return the first elements of lists, of shape (n_rows,), and the others, of shape (n_rows, size - 1).
 
-        All elements of a missing list are NaN.
+        All elements of a missing list are NaN. Raises ValueError, which names the column by `name`, if a cell is not a
+        list of `size` numbers.
         """
         out = np.full((len(cells), self.size), np.nan)
         for row, cell in enumerate(cells):
@@ -132,7 +137,7 @@ Expanded = Words | Elements
 
 
 def expanded_from(state: Any) -> Expanded:
-    """Return the Words or Elements that `to_state` saved; raise ValueError if the state is malformed."""
+    """Return the Words or Elements with this state, as `to_state` returns it; raise ValueError if it is malformed."""
     if state.keys() == {"size"} and type(state["size"]) is int and state["size"] > 0:
         return Elements(state["size"])
     terms, sizes = state.get("terms"), state.get("ngram_range")
@@ -187,7 +192,7 @@ def learn_expanded(
 
 
 def sampled(texts: set[str]) -> set[str]:
-    """Return the texts with the smallest hashes, at most `MAX_SAMPLE`.
+    """Return at most `MAX_SAMPLE` of these texts, chosen by the smallest hashes.
 
     The sample of a union is the sample of the union of samples, so it does not depend on batches, ranks or the order
     and the number of copies of the rows.
@@ -196,7 +201,7 @@ def sampled(texts: set[str]) -> set[str]:
 
 
 def _hash_key(text: str) -> tuple[bytes, str]:
-    """Return the sort key of a text: its 64-bit hash, then the text."""
+    """Return the key by which a text is sorted when texts are sampled: its 64-bit hash, then the text itself."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), text
 
 
@@ -212,7 +217,7 @@ def holds_lists(column: Any) -> bool:
 
 
 def cells_of(column: Any) -> list[Any]:
-    """Return the values of a column of a table as a list of Python objects."""
+    """Return the values of a column (NumPy, narwhals or factorized) as a list of Python objects."""
     if isinstance(column, FactorizedColumn):
         return factorize(column).decoded()
     return column.to_list() if isinstance(column, nw.Series) else column.tolist()
@@ -224,7 +229,10 @@ def is_list(cell: Any) -> bool:
 
 
 def _iter_texts(cells: Iterable[Any], name: str) -> Iterator[str | None]:
-    """Yield texts, lists of strings as joined texts, and None for missing values; raise ValueError for other values."""
+    """Yield each cell as a text, a list of strings as the joined strings, and a missing value as None.
+
+    Raises ValueError, which names the column by `name` and the row, for other values.
+    """
     for row, cell in enumerate(cells):
         if isinstance(cell, str):
             yield cell
@@ -237,11 +245,12 @@ def _iter_texts(cells: Iterable[Any], name: str) -> Iterator[str | None]:
 
 
 def _has_strings(cell: Sequence[Any]) -> bool:
+    """Return True if an item of a list is a string."""
     return any(isinstance(item, str) for item in cell)
 
 
 def _list_as_array(cell: Sequence[Any], name: str, row: int) -> Floats:
-    """Return a list of numbers as an array; raise the ValueError of column `name` if it holds anything else."""
+    """Return a list of numbers as an array; raise ValueError that names column `name` and `row` for other lists."""
     try:
         if not _has_strings(cell):
             return np.asarray(cell, dtype=np.float64)

@@ -38,7 +38,7 @@ def fault(name: str, what: str, row: int, value: Any) -> ValueError:
 
 
 def type_fault(name: str, what: str, row: int, value: Any) -> TypeError:
-    """Return a TypeError: column `name` must hold `what`, but its row `row` holds a value of an unsupported type."""
+    """Return a TypeError: column `name` must hold `what`, but its row `row` holds `value` of another type."""
     return TypeError(
         f"Column {name} must hold {what}: each argument must be a string or a number; row {row} holds {shown(value)}."
     )
@@ -86,7 +86,7 @@ class Factorized(NamedTuple):
         return [None if code < 0 else values[code] for code in self.codes.tolist()]
 
     def present(self) -> list[Any]:
-        """Return the list of distinct values, with None at values that do not occur in any row."""
+        """Return the values, in the order of the codes, with None instead of values that do not occur in any row."""
         if not self.may_be_absent:
             return self.values
         flags = np.zeros(len(self.values), dtype=np.uint8)
@@ -135,7 +135,7 @@ def ordered_values(column: Any) -> list[Any] | None:
 
 
 def distinct_lists(lists: Iterable[list[Any]]) -> list[list[Any]]:
-    """Return the distinct lists, in order of first occurrence."""
+    """Return the lists without repetitions, in order of first occurrence."""
     return [list(values) for values in dict.fromkeys(map(tuple, lists))]
 
 
@@ -168,7 +168,7 @@ def sorted_categories(values: list[Any], name: str) -> list[Any]:
 
 
 def _sorted_objects(values: list[Any]) -> list[Any]:
-    """Return sorted values; sort many values in parts, so that KeyboardInterrupt is handled in between."""
+    """Return comparable values sorted; many values are sorted in parts, so that KeyboardInterrupt is handled soon."""
     if len(values) <= SORTED_AT_ONCE:
         return sorted(values)
     n_parts = 2 * len(values) // SORTED_AT_ONCE
@@ -201,13 +201,16 @@ def factorize(column: Any) -> Factorized:
 
 
 def factorize_array(array: Any, make_series: Callable[[], Any]) -> Factorized:
-    """Return the codes and values of a pandas column's array; `make_series` is called if its type needs a Series."""
+    """Return the codes and distinct values of the array of a pandas column.
+
+    `make_series` returns the column as a Series, and is called only if the type needs the method `Series.factorize`.
+    """
     factorized = _factorize_pandas(array)
     return _factorize_by_method(make_series()) if factorized is None else factorized
 
 
 def _factorize_pandas(array: Any) -> Factorized | None:
-    """Return the codes and values of a pandas array, or None if only `Series.factorize` supports its type."""
+    """Return the codes and distinct values of a pandas array, or None if only `Series.factorize` supports its type."""
     if isinstance(array, np.ndarray):
         return factorize(array) if array.dtype.kind in "biuf" else _factorize_vector(array)
     dtype, codes = array.dtype, getattr(array, "codes", None)
@@ -230,7 +233,7 @@ def _factorize_pandas(array: Any) -> Factorized | None:
 
 
 def _listed(categories: Any) -> list[Any]:
-    """Return the categories of a pandas type as Python values; intervals (from `pandas.cut`) and dates become texts."""
+    """Return the categories of a pandas dtype as Python values; intervals (of `pandas.cut`) and dates become texts."""
     is_text = categories.dtype.kind in "mM" or type(categories.dtype).__name__ in ("IntervalDtype", "PeriodDtype")
     if is_text:
         return list(map(str, categories))
@@ -267,13 +270,13 @@ def given_values(values: Any) -> list[Any]:
 
 
 def _factorize_by_method(column: Any) -> Factorized:
-    """Return the codes and values that the `factorize` method of a column returns."""
+    """Return the codes and distinct values of a pandas column, from its own method `factorize`."""
     codes, values = column.factorize()
     return Factorized(np.asarray(codes), [plain_value(value) for value in values.tolist()])
 
 
 def _factorize_native(native: Any) -> Factorized:
-    """Return the codes and values of a column of any library that narwhals supports."""
+    """Return the codes and distinct values of a column of any library that narwhals supports."""
     if hasattr(native, "factorize"):  # like pandas
         return _factorize_by_method(native)
     column = nw.from_native(native, series_only=True)
@@ -305,7 +308,7 @@ def _format_time(value: Any) -> str:
 
 
 def _factorize_vector(values: NDArray[Any]) -> Factorized | None:
-    """Return the codes and values of a NumPy vector, or None for unsupported types and layouts."""
+    """Return the codes and distinct values of a NumPy vector; None for unsupported types, layouts and empty vectors."""
     kind = values.dtype.kind
     if values.size == 0 or not values.dtype.isnative or not values.flags.aligned:
         return None
@@ -319,7 +322,10 @@ def _factorize_vector(values: NDArray[Any]) -> Factorized | None:
 
 
 def _factorize_small_range(values: NDArray[Any]) -> Factorized | None:
-    """Factorize integers in one pass if all are 0 to 254 above the minimum of the first rows; otherwise return None."""
+    """Factorize integers or booleans in one pass, by their difference from the minimum of the first rows.
+
+    Returns None if a difference is not from 0 to 254, or for floats.
+    """
     if values.dtype.kind == "f":
         return None
     is_flag, low, unsigned = values.dtype.kind == "b", values[:MIN_DIRECT_RANGE].min(), f"u{values.itemsize}"
@@ -338,7 +344,7 @@ def _factorize_small_range(values: NDArray[Any]) -> Factorized | None:
 
 
 def _factorize_range(values: NDArray[Any]) -> Factorized | None:
-    """Factorize integers by their difference from the minimum; return None if their range is too wide."""
+    """Factorize numbers by their difference from the minimum; None if one is not an integer or the range is wide."""
     numbers = values.view(np.uint8) if values.dtype.kind == "b" else values
     bounds = integer_range(numbers)
     if bounds is None or bounds[1] - bounds[0] >= max(2 * values.size, MIN_DIRECT_RANGE):
@@ -375,14 +381,14 @@ def _factorize_by_hash(values: NDArray[Any]) -> Factorized | None:
 
 
 def _factorize_fixed_width(values: NDArray[Any]) -> Factorized:
-    """Factorize fixed-width NumPy strings by their bytes."""
+    """Factorize fixed-width NumPy strings by their bytes, in order of first occurrence."""
     distinct = Distinct(values.size, values.size)
     distinct.add_fixed(np.ascontiguousarray(values).view(np.uint8).reshape(values.size, -1))
     return Factorized(distinct.codes, values[distinct.rows].tolist())
 
 
 def _factorize_objects(values: NDArray[np.object_]) -> Factorized | None:
-    """Factorize objects by identity, or strings by their characters; return None for other types of objects."""
+    """Factorize objects by identity, or strings by their characters; None unless they are strings, numbers or None."""
     distinct = _encode_addresses(np.asarray(_Pointers(values)))
     objects = values[distinct.rows].tolist()
     if not all(issubclass(kind, PLAIN) or kind.__name__ == "NAType" for kind in set(map(type, objects))):
@@ -457,7 +463,7 @@ def kind_of(value: Any) -> str:
 
 
 def _spellings(value: Any) -> set[str]:
-    """Return the texts that stand for a value when categories of different types are matched, such as 1 and 1.0."""
+    """Return the texts, such as 1 and 1.0, by which a value matches categories of another type with a common text."""
     kind = kind_of(value)
     if kind == TEXT:
         word = value.strip().casefold()
@@ -518,5 +524,5 @@ def without_same(values: list[Any], categories: list[Any]) -> list[Any]:
 
 
 def _are_of_one_type(values: Iterable[Any], categories: Iterable[Any]) -> bool:
-    """Return True if all values and categories have one type, so that no spellings need to be matched."""
+    """Return True if all values and categories have one Python type, so that no spellings need to be matched."""
     return len({*map(type, values), *map(type, categories)}) < 2

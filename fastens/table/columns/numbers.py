@@ -90,7 +90,7 @@ def _series_as_numbers(column: nw.Series, name: str, takes_dates: bool) -> Float
 
 
 def has_large_numbers(X: NDArray[Any]) -> bool:
-    """Return True if an array holds integers that floats cannot represent exactly."""
+    """Return True if an array holds integers that float64 cannot represent exactly."""
     if X.dtype.kind not in "iu" or X.itemsize < 8 or not X.size:
         return False
     return int(X.max()) > EXACT or int(X.min()) < -EXACT
@@ -106,7 +106,7 @@ def is_wide_integer(column: Any) -> bool:
 
 
 def has_large_integers(column: Any) -> bool:
-    """Return True if a column of a table holds integers that floats cannot represent exactly."""
+    """Return True if a column of a table holds integers that float64 cannot represent exactly."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind == "O":
             return any(isinstance(value, int) and abs(value) > EXACT for value in column)
@@ -123,7 +123,7 @@ def has_large_integers(column: Any) -> bool:
 def _times_as_numbers(column: Any, name: str, takes_dates: bool) -> Floats:
     """Return durations and times of day as seconds, and dates as days since 1970.
 
-    Raises ValueError for dates unless `takes_dates` is True.
+    Raises ValueError, which names the column by `name`, for dates unless `takes_dates` is True.
     """
     times = times_of(column, name)
     if times.dtype.kind == "m":
@@ -134,7 +134,7 @@ def _times_as_numbers(column: Any, name: str, takes_dates: bool) -> Floats:
 
 
 def _texts_as_numbers(column: Any, name: str) -> Floats:
-    """Return texts or categories that all spell numbers as floats; raise ValueError for others."""
+    """Return texts or categories that all spell numbers as floats; raise ValueError that names column `name` if not."""
     codes, values, _ = factorize(column)
     numbers = [float(value) if _is_number(value) else np.nan for value in values]
     wrong = [code for code, value in enumerate(values) if not (is_missing(value) or _is_number(value))]
@@ -163,7 +163,7 @@ def _objects_as_numbers(values: NDArray[np.object_], name: str, takes_dates: boo
 
 
 def _as_float(value: Any, row: int, name: str) -> float:
-    """Return an object as a float, with NaN for a missing value; raise ValueError or TypeError for others."""
+    """Return an object as a float, NaN if it is missing; raise an error that names the column and row for others."""
     if is_missing(value):
         return np.nan
     if isinstance(value, str) and not _NUMBER_TEXT.fullmatch(value):
@@ -179,13 +179,13 @@ def _as_float(value: Any, row: int, name: str) -> float:
 
 
 def _not_a_number(name: str, row: int, value: Any) -> ValueError:
-    """Return the ValueError for a value that is not a number, with advice."""
+    """Return the ValueError that `value`, in row `row` of column `name`, is not a number, with advice."""
     value = str(value) if isinstance(value, str) else value
     return ValueError(f"{fault(name, 'numbers', row, value)} {ADVICE}")
 
 
 def _not_numbers(name: str, column_type: Any) -> ValueError:
-    """Return the ValueError for a column whose type, `column_type`, is not numeric, with advice."""
+    """Return the ValueError that the type of column `name`, `column_type`, is not numeric, with advice."""
     return ValueError(f"Column {name} must hold numbers; it holds {column_type}. {ADVICE}")
 
 
@@ -260,7 +260,7 @@ def plain_table(table: Any) -> Any:
 
 
 def unmasked(values: Any, name: str) -> NDArray[Any]:
-    """Return targets or weights as an array; raise ValueError that names them if a value is masked."""
+    """Return targets or weights as an array; raise ValueError that calls them `name` if a value is masked."""
     if isinstance(values, np.ma.MaskedArray) and (rows := np.argwhere(np.ma.getmaskarray(values))).size:
         raise ValueError(f"{name} must not have masked values; row {rows[0, 0]} has one.")
     try:
@@ -278,7 +278,7 @@ def unmasked(values: Any, name: str) -> NDArray[Any]:
 
 
 def numbers_in(values: Any, name: str, what: str = "numbers") -> NDArray[np.float64]:
-    """Return numeric values as a new array of floats with NaN for missing ones; errors say that `what` is required."""
+    """Return numbers as a new float64 array, NaN if missing; raise ValueError that `name` must hold `what` if not."""
     array = unmasked(values, name)
     if array.dtype.kind in "biuf":
         return np.array(array, dtype=np.float64)
