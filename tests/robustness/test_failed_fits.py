@@ -175,7 +175,7 @@ class _Interrupted(dict):
 
 def test_a_model_whose_fit_was_interrupted_at_its_start_may_learn_in_another_thread(monkeypatch):
     learning = _Interrupted()
-    monkeypatch.setattr(rollback, "_learning", learning)
+    monkeypatch.setattr(rollback, "_fitting_thread", learning)
     with pytest.raises(KeyboardInterrupt):
         fastens.GaussianNB().fit(*table_for("GaussianNB"))
     assert not learning

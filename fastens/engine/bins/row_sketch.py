@@ -508,7 +508,7 @@ class RowSketch:
     ) -> list[np.ndarray]:
         """Return the thresholds of dense columns (n_columns, n_rows), and write codes to `codes` unless None."""
         n_features, n = columns.shape
-        values = SparseColumns(columns.ravel(), np.zeros(0, np.int32), np.arange(n_features + 1) * n)
+        values = SparseColumns(columns.ravel(), np.zeros(0, np.int32), n * np.arange(n_features + 1, dtype=np.int64))
         return self._cut_stored(values, weights, 0, np.ones(n_features, bool), codes)
 
     def _cut_stored(
