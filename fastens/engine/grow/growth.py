@@ -284,8 +284,8 @@ class TreeGrower(Grower):
     ) -> Tree:
         """Return the tree that was just grown with leaf values that `loss` computes from the residuals of its rows.
 
-        If not None, `factors`, one for each row that the tree was grown on, multiply the weights of the rows. `column` is
-        the index of the output whose values are replaced.
+        If not None, `factors`, one for each row that the tree was grown on, multiply the rows' weights. `column` is the
+        index of the output whose values are replaced.
         """
         nodes, rows, starts = self.leaves()
         weights = None if self.row_weights.of_rows is None else self.row_weights.of_rows[rows]
