@@ -386,8 +386,8 @@ class Subsample:
     def _draw_distinct(upto: NDArray[np.int64], n_drawn: int, random: np.random.Generator) -> list[int]:
         """Return the number of drawn copies of each distinct row, given cumulative counts of copies.
 
-        The counts, `upto`, have one entry for each distinct row, and n_drawn is the total number of draws. The numbers are
-        hypergeometric draws. For more than 10^9 copies, binomial draws replace them because they hardly differ.
+        The counts, `upto`, have one entry for each distinct row, and n_drawn is the total number of draws. The numbers
+        are hypergeometric draws. For more than 10^9 copies, binomial draws replace them because they hardly differ.
         """
         drawn, left, before = [], n_drawn, 0
         total = int(upto[-1])
