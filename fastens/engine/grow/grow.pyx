@@ -110,7 +110,7 @@ cdef class Grower:
         free_workspace(&self.ws)
 
     cdef _set_outputs(self):
-        """Set the gradients' source and payloads of each output, and allocate the words of rows of a small table."""
+        """Set each output's weights and payload addresses, and allocate the words of rows if the table is small."""
         cdef uint8_t[:, :] payloads = self.matrix.payloads
         cdef Output* out
         cdef int32_t o
@@ -214,7 +214,7 @@ cdef class Grower:
         return self.ws.n_outputs == 1 and quantised.words == NULL and quantised.payload_stride == self.ws.table.stride
 
     cdef bint _quantise(self) noexcept nogil:
-        """Quantise the gradients of all outputs; return False if one is not finite, or on other failures."""
+        """Quantise all gradients; return False if one is not finite, memory runs out or a reduction failed."""
         cdef Output* out
         cdef int32_t o
         for o in range(self.ws.n_outputs):
@@ -438,7 +438,7 @@ cdef class Grower:
             tree.value[:, column] = value
 
     cdef float64_t _gain_unit(self) noexcept nogil:
-        """Return the factor that converts split gains to units of the loss: 1 with several outputs, which use them."""
+        """Return the factor that converts split gains to units of the loss; it is 1 with several outputs."""
         return self.ws.outputs[0].gain_unit if self.ws.n_outputs == 1 else 1.0
 
     cdef float64_t _dispersion(self) noexcept nogil:

@@ -38,7 +38,7 @@ ForcedNodes = tuple[NDArray[np.int32], NDArray[np.uint32]]
 def weight_unit(
     weights: NDArray[np.float64] | None, copies: NDArray[np.float64] | None = None, comm: Comm = LOCAL
 ) -> float:
-    """Return the mean of `weights` over all copies of rows on all ranks, but at most 1; it scales penalties."""
+    """Return the mean of `weights` (None: 1) over copies of rows on all ranks, but at most 1; it scales penalties."""
     return 1.0 if weights is None else min(1.0, weighted_mean(weights, copies, comm))
 
 

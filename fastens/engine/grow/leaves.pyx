@@ -120,7 +120,10 @@ cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil
 
 
 cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil:
-    """Return an output's variance of gradients within leaves over its mean hessian; each leaf costs one degree."""
+    """Return an output's variance of gradients within leaves, over its mean hessian.
+
+    The number of degrees of freedom is the number of rows (or copies) minus the number of leaves.
+    """
     cdef const Moments* sums = sums_of_output(ws, output)
     cdef const Scales* scales = &ws.outputs[output].quantised.scales
     cdef float64_t within = <float64_t>sums[0].square / (scales.root * scales.root)
@@ -337,7 +340,7 @@ cdef int32_t add_branch(const Links* links, int32_t node, float64_t gain, int32_
 
 
 cdef Py_ssize_t list_heap(const Links* links, int32_t top, int32_t* nodes) noexcept nogil:
-    """Write the nodes of the heap below and with `top` (NONE if empty) in arbitrary order; return their number."""
+    """Write the nodes of the heap with this top (NONE if empty) to `nodes`, in any order; return their number."""
     cdef Py_ssize_t n = 0, done = 0
     cdef int32_t node
     if top != NONE:

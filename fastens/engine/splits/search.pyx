@@ -415,7 +415,7 @@ cdef void _merge_all_columns(Search* search) noexcept nogil:
 
 
 cdef Side _make_side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t which) noexcept nogil:
-    """Return the search state of a node (-1: none); `which` is 0 for the counted node and 1 for its sibling."""
+    """Return a node's search state in workspace `room`; `which`: 0 for the counted node, 1 for its sibling."""
     cdef Side side
     cdef Py_ssize_t n_features = ws.table.n_features
     side.node = node
@@ -436,7 +436,7 @@ cdef Side _make_side(Workspace* ws, int32_t node, bint wanted, int32_t room, int
 
 
 cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
-    """Set the initial scans of a wanted side over thresholds and category sets, if there is only one output."""
+    """Set the initial scans of a wanted side, over thresholds and category sets, if there is only one output."""
     cdef const Node* node
     if side.wanted and ws.n_outputs == 1:
         node = &ws.nodes[side.node]
@@ -772,7 +772,7 @@ cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, 
 
 
 cdef void _store_best_split(Workspace* ws, Side* side, int32_t room, int32_t n_parts) noexcept nogil:
-    """Store the best split of all parts in the node, with its category set, unless the node's split is forced."""
+    """Store the best split of all parts in the node, with its category set, unless a forced split is stored."""
     cdef int32_t t, by = 0
     cdef FeatureCells cells
     cdef Node* node

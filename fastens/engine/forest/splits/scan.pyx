@@ -107,7 +107,7 @@ cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noe
 
 
 cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil:
-    """Return True if `total`, one packed word, shows that all rows are of one class; False for other layouts."""
+    """Return True if `total`, one packed word, shows that all rows belong to one class; False for other layouts."""
     cdef const Layout* layout = &search.sample.layout
     cdef uint64_t second = total >> layout.number_shift
     return search.forest.targets.classes != NULL and layout.packed and (
