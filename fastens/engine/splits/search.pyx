@@ -62,7 +62,7 @@ cdef inline float64_t _omitted_gain(const Output* out, const Sums* total) noexce
 cdef void _add_wide_gains(
     const FeatureCells* cells, const ScanNode* node, bint missing_left, const Thresholds* among
 ) noexcept nogil:
-    """Add one output's gains at the thresholds `among` to room.keys, and left hessians to room.hessians."""
+    """Add one output's gains at thresholds to room.keys, and left hessians to room.hessians, from wide cells."""
     cdef ScanBuffer* room = cells.room
     cdef Sums left, cell
     cdef float64_t hessian, distance
@@ -87,7 +87,7 @@ cdef void _scan_thresholds(
     const Workspace* ws, const Side* side, const Feature* feature, int32_t last, bint missing_left, ScanBuffer* room,
     Best* best,
 ) noexcept nogil:
-    """Update `best` by the best threshold code 1 .. last over all outputs; code 0 goes left if missing_left."""
+    """Update `best` by the best sum of gains at a threshold 1 .. last; code 0 goes left if missing_left."""
     cdef float64_t* hessians = room.hessians
     cdef const Sums* totals = sums_of_node(ws, side.node, 0)
     cdef const Output* out
@@ -158,7 +158,7 @@ cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* featu
 cdef float64_t _gain_of_sides(
     const Workspace* ws, const Side* side, const Feature* feature, const Sums* left
 ) noexcept nogil:
-    """Return the gain for the left sums of all outputs, in units of the loss; -infinity if a side is too light."""
+    """Return the gain for the left sums of all outputs; -infinity if a side has too little mean hessian."""
     cdef const Output* out
     cdef Sums rest
     cdef float64_t l2, gain = 0.0, left_hessian = 0.0, right_hessian = 0.0
@@ -179,7 +179,7 @@ cdef float64_t _gain_of_sides(
 cdef void _scan_order(
     const Workspace* ws, const Side* side, const Feature* feature, int32_t ordered_by, ScanBuffer* room, Best* best
 ) noexcept nogil:
-    """Update `best` by the best cut of the categories in one output's order; `bin` is the last left position."""
+    """Update `best` by the best cut of the categories in output `ordered_by`'s order; `bin` is the left count."""
     cdef const SplitRules* rules = &ws.outputs[0].rules
     cdef bint enough, one_hot = is_one_hot(feature, rules)
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, ordered_by)
@@ -210,7 +210,7 @@ cdef void _scan_order(
 cdef void best_joint_split(
     const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, Split* split
 ) noexcept nogil:
-    """Write the feature's best split over all outputs to `split`: feature -1 if none, category_set its order."""
+    """Write the feature's best split for all outputs (feature -1: none); category_set is the ordering output."""
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
     cdef Best best
     cdef int32_t o, has_missing
@@ -687,7 +687,7 @@ cdef int64_t _subtract_sparse(Search* search, int32_t c, int32_t output, bint on
 cdef void _search_feature(
     Workspace* ws, const Feature* feature, Side* side, int32_t first_room, int32_t part
 ) noexcept nogil:
-    """Replace the node's best split of thread `part` by the feature's best split if the latter is better."""
+    """Keep the feature's best split of a node if it is thread `part`'s best; use workspace first_room + part."""
     cdef const Scan* start = &side.of_values
     cdef ScanBuffer* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells

@@ -263,7 +263,7 @@ cdef bint is_drawn(const Workspace* ws, const int32_t* rounds, int32_t feature) 
 
 
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil:
-    """Set `allowed` to 1 for the features that the node may split on and to 0 for others, in workspace `room`."""
+    """Set allowed[f] to 1 if the node may split on feature f, else to 0, with the buffers of thread `room`."""
     cdef int32_t n = ws.table.n_features
     memcpy(allowed, ws.of_tree, n)
     if binds_paths(&ws.limits):
@@ -527,7 +527,7 @@ cdef void best_split_of_feature(
 ) noexcept nogil:
     """Write the feature's best split to `best`, searching from the initial state `start`.
 
-    Its feature is -1 if no split is allowed or exceeds the minimum gain, or if all are worse than `so_far`, the best
+    `best.feature` is -1 if no split is allowed or exceeds the minimum gain, or if all are worse than `so_far`, the best
     split of other features.
     """
     cdef Scan scan = start[0]

@@ -365,7 +365,7 @@ cdef inline float64_t _mean(const Search* search, const uint64_t* words, float64
 
 
 cdef void _find_axis(Search* search, int32_t n, int32_t n_sums) noexcept nogil:
-    """Write the principal axis of n categories' weighted means around the node's to search.axis, by power steps."""
+    """Write the principal axis of n categories' weighted means, minus the node's, to search.axis (power method)."""
     cdef int32_t _step, j, k, n_words = search.sample.layout.n_words
     cdef float64_t dot, length, of_node
     cdef float64_t* axis = search.axis
@@ -760,7 +760,7 @@ cdef void finish_split(Search* search) noexcept nogil:
 
 
 cdef void _write_category_set(Search* search) noexcept nogil:
-    """Write the set of codes that go left to search.set_words; codes of no row follow the heavier side."""
+    """Write the set of left codes to search.set_words; codes not in the node follow the heavier side."""
     cdef int32_t k, n_codes = search.forest.table.n_codes[search.feature]
     set_fill(search.set_words, n_codes, 2 * search.best.left_weight > search.weight)
     search.best.missing_left = True  # kept if the node has no missing values: see unseen.pyx

@@ -228,7 +228,7 @@ cdef bint _is_allowed_median(const Search* search, int32_t k, int64_t count) noe
 
 
 cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint missing_last) noexcept nogil:
-    """Keep the best of the splits after positions first .. last in search.codes, if it beats search.best.
+    """Make the best of the splits after code positions first .. last the node's best split, if it is better.
 
     If missing_last, the missing rows, code 0, come last in order to be on the right.
     """
