@@ -131,7 +131,7 @@ cdef void bin_values(
 # Search tables --------------------------------------------------------------------------------------------------------
 
 cdef void _spread_buckets(FeatureBins* bins, bint is_log) noexcept nogil:
-    """Set the origin and scale of buckets that are equally wide, by value or if is_log by its logarithm.
+    """Set the origin and scale of buckets of equal width, in the value or, if is_log, in its logarithm.
 
     They lie between the first and the last finite threshold.
     """
