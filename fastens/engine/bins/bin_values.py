@@ -68,7 +68,10 @@ def values_of_bins(matrix: AnyMatrix, X: Any, n_threads: int = 1) -> list[NDArra
 def _note_sparse_extremes(
     matrix: SparseMatrix, X: Any, first: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> None:
-    """Widen `low` and `high` like `note_extremes`, for a sparse matrix, whose implicit zeros count as values."""
+    """Widen `low` and `high` to each bin's minimum and maximum in X, whose implicit zeros count as values.
+
+    `first` holds the offset of each feature's codes in both arrays.
+    """
     values, _, starts = sparse_columns(X)
     n_stored = np.diff(starts)
     codes = np.empty(len(values), matrix.columns.codes.dtype)
@@ -108,7 +111,7 @@ class BinnedSource(RowSource):
         return BinnedSource(self._binning, np.ascontiguousarray(self._columns[:, rows]))
 
     def learned(self, max_bins: int | NDArray[Any]) -> Binning:
-        """Return the binning of the codes; `max_bins` is ignored."""
+        """Return the binning that produced the codes; `max_bins` is ignored."""
         return self._binning
 
     def has_codes_of(self, binning: Binning) -> bool:
@@ -116,7 +119,7 @@ class BinnedSource(RowSource):
         return binning is self._binning
 
     def codes(self) -> NDArray[np.unsignedinteger]:
-        """Return the bin codes, shape (n_features, n_rows)."""
+        """Return the bin codes without a copy, shape (n_features, n_rows)."""
         return self._columns
 
     def records(self) -> None:

@@ -63,7 +63,7 @@ class ArrayAllocator:
         return self
 
     def pages(self, *arrays: np.ndarray) -> MappedPages | None:
-        """Return an object that limits the resident pages of mapped arrays, or None for arrays in memory."""
+        """Return an object that limits the resident pages of these arrays, or None if they are in memory."""
         return MappedPages(list(arrays), self.most_held) if self.is_file else None
 
 
@@ -138,18 +138,24 @@ MEMORY = ArrayAllocator()
 
 
 def allocator_of(X: Any) -> ArrayAllocator:
-    """Return the allocator for data derived from a table: memory, unless its row source specifies another one."""
+    """Return the allocator for arrays derived from X: the one of a row source, or otherwise the memory."""
     return getattr(X, "allocator", None) or MEMORY
 
 
 def pages_held(codes: Any, X: Any) -> MappedPages | None:
-    """Return an object that limits the resident pages of codes that are read once in order; None for memory."""
+    """Return an object that limits the resident pages of `codes`, mapped from files of X's allocator.
+
+    The codes are read once in order. Return None if the allocator of X stores arrays in memory.
+    """
     allocator = allocator_of(X)
     return MappedPages([codes], min(_READ, allocator.most_held)) if allocator.is_file else None
 
 
 def set_aside(file: IO[bytes], n_bytes: int) -> None:
-    """Allocate disk space from the file's position on: writing to a mapped page of a full disk kills the process."""
+    """Allocate n_bytes bytes of disk space from the file's position on; raise OSError if the disk is full.
+
+    Writing to a mapped page of a full disk would kill the process.
+    """
     file.flush()
     start = file.tell()
     if hasattr(os, "posix_fallocate"):
@@ -162,7 +168,7 @@ def set_aside(file: IO[bytes], n_bytes: int) -> None:
 
 @contextmanager
 def _name_full_disk(folder: str, n_bytes: int) -> Iterator[None]:
-    """Add the folder and the number of bytes needed to the OSError of a full disk in this context."""
+    """Make the OSError of a full disk in this context name the folder and the number of bytes needed."""
     try:
         yield
     except OSError as error:
@@ -214,7 +220,7 @@ class Bundles:
 
 
 def no_bundles(n_codes: np.ndarray) -> Bundles:
-    """Return bundles in which each feature has its own column."""
+    """Return bundles in which each feature has its own column, given the features' numbers of codes."""
     n = len(n_codes)
     none = np.zeros(n, dtype=np.int32)
     codes = np.ascontiguousarray(n_codes, dtype=np.int32)
@@ -298,12 +304,12 @@ def record_stride(n_bytes: int) -> int:
 
 
 def columns_of(records: np.ndarray, n_features: int, dtype: np.dtype) -> np.ndarray:
-    """Return the codes in records, a byte array of one row per record, as a view of shape (n_features, n_rows)."""
+    """Return the codes in `records`, a byte array with a row per record, as a view of shape (n_features, n_rows)."""
     return records[:, : n_features * dtype.itemsize].view(dtype).T
 
 
 def _new_payloads(n_rows: int, n: int) -> np.ndarray:
-    """Return an uninitialised byte array for `n` payloads of four bytes per row."""
+    """Return an uninitialised byte array of shape (n_rows, 4 * n) for `n` payloads of four bytes per row."""
     return np.empty((n_rows, n * _PAYLOAD_BYTES), dtype=np.uint8)
 
 
@@ -314,7 +320,10 @@ def make_matrix(
     thresholds: list[np.ndarray],
     records: np.ndarray | None = None,
 ) -> BinnedMatrix:
-    """Return a matrix of column-major codes with these records or, if None, with zeroed records to be filled."""
+    """Return a matrix of column-major codes with these records or, if None, with zeroed records to be filled.
+
+    Payloads are in new records, but separate from given ones.
+    """
     if records is None:
         (records, payload_offset), apart = empty_records(columns.shape, columns.itemsize), None
     else:
@@ -328,14 +337,14 @@ def make_matrix(
 def make_records(
     n_rows: int, code_dtype: np.dtype, n_codes: np.ndarray, is_categorical: np.ndarray, thresholds: list[np.ndarray]
 ) -> BinnedMatrix:
-    """Return a matrix of zeroed records to be filled; its columns are a view of the records."""
+    """Return a matrix without column-major codes: zeroed records to be filled, of which `columns` is a view."""
     records, payload_offset = empty_records((len(n_codes), n_rows), code_dtype.itemsize)
     columns, bundles = columns_of(records, len(n_codes), code_dtype), no_bundles(n_codes)
     return BinnedMatrix(columns, records, payload_offset, n_codes, is_categorical, thresholds, bundles)
 
 
 def empty_records(shape: tuple[int, ...], code_size: int) -> tuple[np.ndarray, int]:
-    """Return zeroed records for codes of shape (n_columns, n_rows), and the payload's offset in each record."""
+    """Return zeroed records for codes of shape (n_columns, n_rows), and the payload's byte offset in a record."""
     n_columns, n_rows = shape
     payload_offset = -(-n_columns * code_size // _PAYLOAD_BYTES) * _PAYLOAD_BYTES
     return MEMORY.zeros((n_rows, record_stride(payload_offset + _PAYLOAD_BYTES)), np.uint8), payload_offset

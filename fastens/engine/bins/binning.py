@@ -100,11 +100,11 @@ class Binning:
         return {name: value for name, value in self.__dict__.copy().items() if name != "table"}
 
     def with_thresholds(self, thresholds: list[np.ndarray]) -> Binning:
-        """Return a binning with the same categories and other thresholds."""
+        """Return a binning with the same categories and lookup, and these thresholds for all features."""
         return Binning(thresholds, self.category_codes, self.lookup)
 
     def of_features(self, features: list[int]) -> Binning:
-        """Return the binning of a subset of the features, in this order."""
+        """Return the binning of the features at these indices, in this order."""
         thresholds, codes = [self.thresholds[f] for f in features], [self.category_codes[f] for f in features]
         return Binning(thresholds, codes, None if self.lookup is None else self.lookup[features])
 
@@ -139,11 +139,14 @@ class Binning:
         return replace(matrix, pages=pages)
 
     def matrix_of(self, columns: np.ndarray, records: np.ndarray | None = None) -> BinnedMatrix:
-        """Return a matrix of column-major codes with these records or, if None, zeroed records to be filled."""
+        """Return a BinnedMatrix of column-major codes by this binning, with these records.
+
+        If `records` is None, the matrix has zeroed records to be filled.
+        """
         return make_matrix(columns, self.n_codes, self.is_categorical, self.thresholds, records)
 
     def _add_records(self, X: Any, n_threads: int) -> BinnedMatrix:
-        """Return the matrix of X, a source of column-major codes, with records that are derived from them."""
+        """Return the matrix of X, a row source of column-major codes, with records that are derived from the codes."""
         matrix = self.matrix_of(X.codes())
         copy_to_records(matrix.columns, matrix.records, threads_for(matrix.columns.size, n_threads, _BIN_GRAIN))
         return matrix
@@ -157,7 +160,11 @@ class Binning:
         n_threads: int,
         pages: MappedPages | None = None,
     ) -> None:
-        """Write the codes of X to rows first_row, ... of `columns` (column-major) and, unless None, of `records`."""
+        """Write the codes of X to the rows from first_row on of `columns` and, unless None, of `records`.
+
+        `columns` has shape (n_features, n_rows). `pages` limits resident pages of the outputs if they are mapped. Raise
+        ValueError if X has another number of columns.
+        """
         if X.shape[1] != self.n_features:  # another thread may refit the model during prediction
             raise ValueError(f"X must have {self.n_features} columns; got {X.shape[1]}.")
         of_row = columns.shape[0] * columns.itemsize + (0 if records is None else records.shape[1])
@@ -196,7 +203,7 @@ class BinningSketch(RowSketch):
     """Mergeable summary of rows for learning bins; see RowSketch."""
 
     def finish(self, codes: np.ndarray | None = None) -> Binning:
-        """Return the binning of all rows added so far; `codes` receives their codes as in `bins`."""
+        """Return the binning of all rows added so far, and write their codes to `codes` as `bins` does, unless None."""
         return Binning(*self.bins(codes))
 
 
@@ -293,7 +300,7 @@ def learn_and_bin(
 def _make_sketch(
     X: Any, sample_weight: Any, max_bins: int | np.ndarray, is_categorical: Any, n_threads: int, comm: Comm = LOCAL
 ) -> BinningSketch:
-    """Return a sketch of this rank's rows, whose weight unit is equal on all ranks."""
+    """Return a sketch of this rank's rows X, with a unit of rounded weights that is equal on all ranks."""
     unit = 1.0
     if sample_weight is not None:
         # The unit is as small as possible while the sum of all weights fits in 63 bits, so that integer weights remain
@@ -307,7 +314,10 @@ def _make_sketch(
 
 
 def _binning_of_ranks(sketch: BinningSketch, comm: Comm) -> Binning:
-    """Return the binning of the rows of all ranks; each rank gathers a share of the columns and computes their bins."""
+    """Return the binning of the rows of all ranks, each of which computes the bins of a share of the columns.
+
+    `sketch` summarises this rank's rows and is reduced to the rows that a common sketch would keep.
+    """
     sketch.keep_as_whole(comm)
     ends = [sketch.n_features * rank // comm.size for rank in range(comm.size + 1)]
     merged, *others = comm.alltoall([sketch.of_columns(*bounds) for bounds in pairwise(ends)])
@@ -485,7 +495,7 @@ AnyMatrix = BinnedMatrix | SparseMatrix
 
 
 def stays_sparse(X: Any) -> bool:
-    """Return True for a sparse table of which at most the share MAX_STORED of the values is stored."""
+    """Return True if X is a sparse table that stores at most the share MAX_STORED of its values."""
     n_stored = stored_values(X)
     return n_stored is not None and n_stored <= MAX_STORED * X.shape[0] * X.shape[1]
 
@@ -541,7 +551,7 @@ def sparse_matrix(binning: Binning, X: Any, n_threads: int = 1) -> SparseMatrix:
 
 
 def _never_empty(array: np.ndarray) -> np.ndarray:
-    """Return the array with at least one element, because kernels cannot take pointers to empty arrays."""
+    """Return the array, or a single zero if it is empty, because kernels cannot take pointers to empty arrays."""
     return array if len(array) else np.zeros(1, array.dtype)
 
 
@@ -643,7 +653,7 @@ def bundled(matrix: BinnedMatrix, max_leaves: int | None = 31, n_threads: int = 
 
 
 def _plan_bundles(matrix: BinnedMatrix, features: np.ndarray, max_cost: int, step: int) -> _Joined:
-    """Bundle features with few codes at costs up to `max_cost` (see `join`), based on every `step`-th row."""
+    """Bundle the features at these indices at costs up to `max_cost` (see `join`), by every `step`-th row."""
     columns, column_indices = matrix.columns, features
     if step > 1:
         columns, column_indices = np.ascontiguousarray(columns[features, ::step]), np.arange(len(features))
@@ -651,7 +661,7 @@ def _plan_bundles(matrix: BinnedMatrix, features: np.ndarray, max_cost: int, ste
 
 
 def _apply_plan(matrix: BinnedMatrix, plan: _Joined, max_cost: int, n_threads: int) -> _Joined:
-    """Apply bundles planned on a sample to all rows; features that cost more than `max_cost` are left out."""
+    """Bundle features by all rows as in `plan`, which used a sample; leave out those that cost over `max_cost`."""
     features = plan.features[plan.in_bundle]
     planned = np.unique(plan.bundle_of[plan.in_bundle], return_inverse=True)[1].astype(np.int32)
     n_threads = threads_for(matrix.n_rows, n_threads, _ROW_GRAIN)
@@ -659,12 +669,12 @@ def _apply_plan(matrix: BinnedMatrix, plan: _Joined, max_cost: int, n_threads: i
 
 
 def _n_codes(matrix: BinnedMatrix, features: np.ndarray) -> np.ndarray:
-    """Return the number of codes of each of these features, int32."""
+    """Return the number of codes of each of the features at these indices, int32."""
     return np.ascontiguousarray(matrix.n_codes[features], dtype=np.int32)
 
 
 def _rewrite_records(matrix: BinnedMatrix, joined: _Joined, n_threads: int) -> BinnedMatrix:
-    """Return the matrix with one record column per bundle, after the columns of the unbundled features."""
+    """Return the matrix with new records: columns of unbundled features, then one column per bundle of `joined`."""
     features = joined.features[joined.in_bundle]
     bundles, bundle_of = np.unique(joined.bundle_of[joined.in_bundle], return_inverse=True)
     alone = np.setdiff1d(np.arange(matrix.n_features), features, assume_unique=True)

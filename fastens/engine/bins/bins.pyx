@@ -49,7 +49,10 @@ cdef extern from "engine/bins/bin_loops.h" nogil:
 cdef bint _find_buckets(
     const Buckets* of, const value_t* x, Py_ssize_t stride, Py_ssize_t n, float64_t* values, int32_t* out
 ) noexcept nogil:
-    """Write n values, `stride` elements apart, as float64 and their buckets; return True if one of them is NaN."""
+    """Write n values, `stride` elements apart, to `values` and the index of each value's bucket to `out`.
+
+    Return True if a value is NaN.
+    """
     cdef bint has_nan = False
     cdef Py_ssize_t i
     for i in range(n):
@@ -64,7 +67,10 @@ cdef bint _find_buckets(
 cdef inline void _code_numeric(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out, int n_steps
 ) noexcept nogil:
-    """Write the codes of n values of a numeric feature: 0 for NaN, else 1 + the number of smaller thresholds."""
+    """Write the codes of n values of a numeric feature: 0 for NaN, else 1 + the number of smaller thresholds.
+
+    Values are `stride` elements apart. n_steps is bins.n_steps, a literal in common cases.
+    """
     # Called with a literal n_steps in the common cases, so that the compiler unrolls the loop.
     cdef const float64_t* thresholds = bins.thresholds
     cdef const uint16_t* bucket_start = bins.bucket_start
@@ -90,7 +96,10 @@ cdef inline void _code_numeric(
 cdef inline void _code_categorical(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out
 ) noexcept nogil:
-    """Write the codes of n category positions; NaN and other numbers use the last two of bins.category_codes."""
+    """Write the codes of n category positions, `stride` elements apart, to `out`.
+
+    NaN and numbers that are not positions have the last two of bins.category_codes.
+    """
     cdef Py_ssize_t i, position
     cdef float64_t value
     for i in range(n):
@@ -106,7 +115,7 @@ cdef inline void _code_categorical(
 cdef void bin_values(
     const FeatureBins* bins, const value_t* x, Py_ssize_t stride, Py_ssize_t n, code_t* out
 ) noexcept nogil:
-    """Write the bin codes of n values of one feature, which are `stride` elements apart."""
+    """Write the bin codes of n values of one feature, which are `stride` elements apart, to `out`."""
     if bins.category_codes != NULL:
         _code_categorical(bins, x, stride, n, out)
     elif bins.n_steps == 1:
@@ -122,7 +131,10 @@ cdef void bin_values(
 # Search tables --------------------------------------------------------------------------------------------------------
 
 cdef void _spread_buckets(FeatureBins* bins, bint is_log) noexcept nogil:
-    """Spread the buckets, evenly or by the logarithm, between the first and the last finite threshold."""
+    """Set the origin and scale of buckets of equal width, in the value or, if is_log, in its logarithm.
+
+    They lie between the first and the last finite threshold.
+    """
     cdef const float64_t* thresholds = bins.thresholds
     cdef int32_t i, low = 0, high = bins.n_thresholds - 1
     cdef float64_t first, last, scale
@@ -145,7 +157,7 @@ cdef void _spread_buckets(FeatureBins* bins, bint is_log) noexcept nogil:
 
 
 cdef void _set_n_steps(FeatureBins* bins, bint is_log) noexcept nogil:
-    """Spread the buckets, and set n_steps to the number of binary steps that the fullest bucket needs."""
+    """Set the buckets (see `_spread_buckets`) and n_steps, the binary search steps that the fullest one needs."""
     cdef Py_ssize_t i, bucket, first = 0, previous = -1, most = 1
     _spread_buckets(bins, is_log)
     for i in range(bins.n_thresholds):
@@ -159,7 +171,10 @@ cdef void _set_n_steps(FeatureBins* bins, bint is_log) noexcept nogil:
 
 
 cdef void _fill_buckets(const FeatureBins* bins, uint16_t* start) noexcept nogil:
-    """Write for each bucket the number of thresholds in earlier buckets, or less if its window would not fit."""
+    """Write to `start`, for each bucket, the number of thresholds in earlier buckets, where searches begin.
+
+    The number is lower if the window of the search would not fit.
+    """
     cdef Py_ssize_t i, end, b = 0
     cdef Py_ssize_t last_start = max(bins.n_thresholds + 1 - (1 << bins.n_steps), 0)
     for i in range(bins.n_thresholds + 1):
@@ -177,7 +192,7 @@ cdef inline Py_ssize_t _count_buckets(Py_ssize_t n_thresholds, Py_ssize_t max_bu
 
 
 cdef void _make_bucket_table(FeatureBins* bins, uint16_t* start) noexcept nogil:
-    """Choose even or logarithmic buckets for a feature, whichever needs fewer steps, and write their starts."""
+    """Choose even or logarithmic buckets for a feature by the steps they need, and write their starts to `start`."""
     # Extracting the leading bits costs as much as about one and a half steps.
     cdef int32_t n_steps
     bins.bucket_start = start
@@ -219,7 +234,10 @@ cdef class BinTable:
         free(self.features)
 
     cdef _set_categories(self, list category_codes, const int32_t[:, ::1] lookup):
-        """Copy the category codes of all features, each followed by the codes of missing and of other values."""
+        """Copy the category codes of all features, each followed by the codes of missing and of other values.
+
+        `category_codes` and `lookup` are attributes of `Binning`.
+        """
         cdef Py_ssize_t f, at = 0
         cdef const uint16_t[::1] codes
         parts = [np.zeros(1, dtype=np.uint16)]                              # never empty
@@ -283,7 +301,10 @@ cdef struct Job:
 cdef void _bin_tile(
     const Job* job, const value_t* x, code_t* columns, Py_ssize_t row, Py_ssize_t first, Py_ssize_t last
 ) noexcept nogil:
-    """Write the codes of features first .. last - 1 for the tile of rows that starts at `row`."""
+    """Write the codes of features first .. last - 1 for the tile of rows that starts at `row`.
+
+    They go to the job's records and, unless NULL, to `columns`.
+    """
     cdef Py_ssize_t f, i
     cdef Py_ssize_t n = min(<Py_ssize_t> TILE_ROWS, job.n_rows - row)
     cdef code_t own[TILE_ROWS]
@@ -308,7 +329,7 @@ cdef void _bin_rows(const Job* job, const value_t* x, code_t* columns, Py_ssize_
 
 
 cdef inline void _bin_typed_rows(const Job* job, const value_t* x, Py_ssize_t row) noexcept nogil:
-    """Call `_bin_rows` for the type of the job's codes."""
+    """Call `_bin_rows` for the tile that starts at `row`, with the type of the job's codes."""
     if job.code_size == 1:
         _bin_rows(job, x, <uint8_t*> job.columns, row)
     else:
@@ -346,7 +367,7 @@ cdef void _copy_tile(
     const code_t* codes, Py_ssize_t n_rows, Py_ssize_t n_features, Py_ssize_t first, uint8_t* records,
     Py_ssize_t stride
 ) noexcept nogil:
-    """Copy column-major codes of TILE_ROWS rows from row `first` on to the records, which are `stride` bytes apart."""
+    """Copy column-major codes of up to TILE_ROWS rows from row `first` on to records, `stride` bytes apart."""
     cdef Py_ssize_t f, i
     for f in range(n_features):
         for i in range(first, min(first + TILE_ROWS, n_rows)):
@@ -357,9 +378,9 @@ def bin_matrix(
     BinTable table, const value_t[:, :] X, code_t[:, :] columns, uint8_t[:, ::1] records, Py_ssize_t first_row,
     int n_threads,
 ):
-    """Write the codes of X, whose first row is first_row, to columns and, if given, to the rows' records.
+    """Write the codes of X to the rows from first_row on of `columns` and, unless None, of `records`.
 
-    columns has shape (n_features, n_rows) and is C-contiguous or a view of the records. The strides of X must be
+    `columns` has shape (n_features, n_rows) and is C-contiguous or a view of the records. The strides of X must be
     multiples of the item size.
     """
     cdef Job job
@@ -407,7 +428,7 @@ cdef struct Noting:
 
 
 cdef void _widen_extremes_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Update the minima `low` and maxima `high` of each bin by the values of this part's share of the features."""
+    """Update the minima `low` and maxima `high` of the bins of this part's share of the features."""
     cdef Noting noting = (<const Noting*> job)[0]       # a local copy, which the stores below cannot alias
     cdef Py_ssize_t row = 0, end, f, i, cell, n = noting.n_features
     cdef float64_t value
@@ -467,7 +488,7 @@ cdef struct Coding:
 cdef inline void _code_column(
     const Coding* job, Py_ssize_t f, const value_t* x, code_t* codes, code_t* of_zero
 ) noexcept nogil:
-    """Write the codes of the stored values of feature f, and its code of zero."""
+    """Write the codes of feature f's stored values to `codes`, and its code of zero to of_zero[f]."""
     cdef value_t zero = 0
     bin_values(job.bins + f, &zero, 1, 1, of_zero + f)
     bin_values(job.bins + f, x + job.starts[f], 1, job.starts[f + 1] - job.starts[f], codes + job.starts[f])
@@ -560,7 +581,10 @@ cdef void _spread_feature_piece(void* job, Py_ssize_t i, int32_t thread) noexcep
 
 
 def spread_codes(columns, const int32_t[::1] features, int32_t first_row, code_t[:, ::1] out, int n_threads):
-    """Write dense codes of some features of SparseCodes, for the rows from first_row on, as (n_features, n_rows)."""
+    """Write dense codes of the features at these indices to `out`, (n_features, n_rows), from SparseCodes.
+
+    The rows are the table's rows from first_row on.
+    """
     cdef const int64_t[::1] starts = columns.starts
     cdef const int32_t[::1] rows = columns.rows
     cdef const code_t[::1] codes = columns.codes, of_zero = columns.of_zero

@@ -61,7 +61,10 @@ cdef struct Joining:
 cdef void _mark_pairs(
     const uint8_t* numbers, const Candidate* feature, Py_ssize_t begin, Py_ssize_t end, uint8_t* seen
 ) noexcept nogil:
-    """Mark in `seen` the pairs of combination and code that the rows begin .. end - 1 have."""
+    """Set seen[combination * n_codes + code] to 1 for the pairs that the rows begin .. end - 1 have.
+
+    `numbers` holds the combination of each row in a bundle.
+    """
     cdef Py_ssize_t i
     for i in range(begin, end):
         seen[numbers[i] * feature.n_codes + feature.codes[i * feature.step]] = 1
@@ -105,7 +108,7 @@ cdef void _mark_more_pairs(
 
 
 cdef inline int32_t _argmax(const int32_t* counts, int32_t n) noexcept nogil:
-    """Return the index of the first maximum."""
+    """Return the index of the first maximum of n counts."""
     cdef int32_t i, best = 0
     for i in range(1, n):
         if counts[i] > counts[best]:
@@ -116,7 +119,10 @@ cdef inline int32_t _argmax(const int32_t* counts, int32_t n) noexcept nogil:
 cdef int32_t _bound_cost(
     const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much
 ) noexcept nogil:
-    """Return a lower bound of the feature's cost by the pairs in `seen`; too_much for too many combinations."""
+    """Return a lower bound of the feature's cost in a bundle (see `join`), by the pairs marked in job.seen.
+
+    Return too_much if there would be too many combinations.
+    """
     cdef int32_t counts[MAX_CODES]
     cdef bint is_second = bundle.n_features == 1
     cdef int32_t i, k, more, n_new = 0, n_seen = 0, of_others = 0
@@ -140,7 +146,10 @@ cdef int32_t _bound_cost(
 
 
 cdef int32_t _cost(const Joining* job, const Bundle* bundle, const Candidate* feature, int32_t too_much) noexcept nogil:
-    """Return the feature's cost in the bundle (see `join`) or some value >= too_much; `seen` then marks its pairs."""
+    """Return the feature's cost in the bundle (see `join`), or any value >= too_much once it is that high.
+
+    If the cost is lower, job.seen then marks all pairs of combination and code.
+    """
     cdef Py_ssize_t begin = 0, end = min(<Py_ssize_t>FIRST_ROWS, job.n_rows), t
     cdef int32_t cost = 0
     for t in range(job.n_threads):
@@ -155,13 +164,13 @@ cdef int32_t _cost(const Joining* job, const Bundle* bundle, const Candidate* fe
 # Joining --------------------------------------------------------------------------------------------------------------
 
 cdef inline void _add_combination(Candidate* feature, int32_t combination, int32_t code) noexcept nogil:
-    """Record that a combination contains this code of the feature."""
+    """Record in `feature` that the bundle's combination of this number contains this code of the feature."""
     feature.code_in[combination] = <uint8_t>code
     feature.n_with[code] += 1
 
 
 cdef void _split_combination(const Joining* job, Bundle* bundle, int32_t combination) noexcept nogil:
-    """Append a copy of a combination to the bundle, with equal codes of all its features."""
+    """Append a copy of a combination to the bundle, and record the codes of the bundle's features in it."""
     cdef int32_t g = bundle.last
     while g >= 0:
         _add_combination(&job.features[g], bundle.n_combinations, job.features[g].code_in[combination])
@@ -172,14 +181,17 @@ cdef void _split_combination(const Joining* job, Bundle* bundle, int32_t combina
 cdef void _renumber_rows(
     uint8_t* numbers, const Candidate* feature, const uint8_t* number, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
-    """Replace the combination of the rows begin .. end - 1 by the number of its pair with the feature's code."""
+    """Replace the combinations `numbers` of rows begin .. end - 1 by numbers that include the feature's code.
+
+    `number` holds the new combination of each pair of combination and code.
+    """
     cdef Py_ssize_t i
     for i in range(begin, end):
         numbers[i] = number[numbers[i] * feature.n_codes + feature.codes[i * feature.step]]
 
 
 cdef void _renumber_part(void* rows, int32_t part, int32_t n_parts) noexcept nogil:
-    """Replace the combinations of a thread's share of the rows: see `_renumber_rows`."""
+    """Replace the combinations of a part of the rows (see `_renumber_rows`), as the body of a parallel for."""
     cdef const RowPass* over = <const RowPass*>rows
     _renumber_rows(
         over.bundle.numbers, over.feature, over.number, over.end * part // n_parts,
@@ -190,13 +202,16 @@ cdef void _renumber_part(void* rows, int32_t part, int32_t n_parts) noexcept nog
 cdef void _renumber(
     const Joining* job, const Bundle* bundle, const Candidate* feature, const uint8_t* number
 ) noexcept nogil:
-    """Replace each row's combination by the number of its pair with the feature's code, in parallel."""
+    """Replace each row's combination in parallel by the new one, `number`, of its pair with the feature's code."""
     cdef RowPass over = RowPass(job, bundle, feature, number, 0, job.n_rows)
     parallel_for(_renumber_part, &over, _threads_for(job, job.n_rows))
 
 
 cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, uint8_t* number) noexcept nogil:
-    """Write the combination of each pair in `seen` to `number`; a combination's first code keeps its number."""
+    """Write the new combination of each pair in job.seen to `number`, and add the combinations to the bundle.
+
+    The first code in a combination keeps the combination's number.
+    """
     cdef int32_t i, k, place, n_before = bundle.n_combinations, p = 0
     for i in range(n_before):
         place = i
@@ -212,7 +227,7 @@ cdef void _number_pairs(const Joining* job, Bundle* bundle, Candidate* feature, 
 
 
 cdef void _count_unusual(const Joining* job, Bundle* bundle) noexcept nogil:
-    """Count for each combination the bundle's features whose code is not their most frequent one."""
+    """Set n_unusual of each combination: the number of features whose code is not their most frequent one."""
     cdef int32_t i, usual, f = bundle.last
     memset(bundle.n_unusual, 0, sizeof(bundle.n_unusual))
     while f >= 0:
@@ -236,7 +251,7 @@ cdef void _add_to_bundle(const Joining* job, int32_t b, int32_t f) noexcept nogi
 
 
 cdef int32_t _find_cheapest_bundle(const Joining* job, int32_t f) noexcept nogil:
-    """Return the recent bundle where feature f costs least, or -1 if it costs too much in all of them."""
+    """Return the index of the recent bundle where feature f costs least, or -1 if it costs too much in all."""
     cdef int32_t b, cost, best = -1, least = job.max_cost + 1
     for b in range(max(0, job.n_bundles - MAX_OPEN), job.n_bundles):
         cost = _cost(job, &job.bundles[b], &job.features[f], least)
@@ -246,7 +261,10 @@ cdef int32_t _find_cheapest_bundle(const Joining* job, int32_t f) noexcept nogil
 
 
 cdef void _bundle_all(Joining* job, const int32_t* planned) noexcept nogil:
-    """Add each feature to the cheapest bundle, or to the planned one unless it costs too much there."""
+    """Add each feature to the cheapest recent bundle or a new one, or to planned[f] unless it costs too much.
+
+    `planned` may be NULL.
+    """
     cdef int32_t f, b, too_much = job.max_cost + 1
     for f in range(job.n_features):
         if planned != NULL:
@@ -271,7 +289,10 @@ cdef inline bint _is_joined(const Joining* job, const Candidate* feature) noexce
 cdef int32_t _write_members(
     const Bundle* bundle, const Candidate* feature, int32_t usual, uint8_t* members
 ) noexcept nogil:
-    """Write the combinations of each code but `usual`, each after their number; return the number of bytes."""
+    """Write to `members`, for each code, the number of its combinations and the combinations, none for `usual`.
+
+    Return the number of bytes.
+    """
     cdef int32_t code, i, end = 0, begin
     for code in range(feature.n_codes):
         begin = end

@@ -43,5 +43,5 @@ cdef class MappedPages:
 
 
 cdef Pages* pages_of(object pages):
-    """Return the struct that kernels read, which lives as long as the object; NULL for None."""
+    """Return the struct of a MappedPages for kernels, which lives as long as the object; NULL for None."""
     return NULL if pages is None else &(<MappedPages>pages).pages

@@ -55,7 +55,7 @@ class DistinctValues:
         self.values, self.starts = np.zeros(0), np.zeros(len(is_left_out) + 1, dtype=np.int64)
 
     def note(self, X: Any, n_threads: int = 1) -> None:
-        """Add the values of all rows of an array or a sparse matrix."""
+        """Add the values of all rows of an array or a sparse matrix to the distinct values of each feature."""
         if self.is_over.all():
             return
         if stored_values(X) is not None:
@@ -72,7 +72,7 @@ class DistinctValues:
             self._add_block(X[:, start : start + block], start, n_slots, n_threads)
 
     def _add_block(self, X: np.ndarray, start: int, n_slots: int, n_threads: int) -> None:
-        """Add the values of a block of columns, the first of which is feature `start`."""
+        """Add the values of a block of columns, the first of which is feature `start`, with n_slots hash slots each."""
         is_over = self.is_over[start : start + X.shape[1]]
         if is_over.all():
             return
@@ -98,7 +98,7 @@ class DistinctValues:
         return part
 
     def _add(self, features: np.ndarray, values: np.ndarray) -> None:
-        """Merge values, given with their feature indices in any order, into the sorted distinct values."""
+        """Merge values, given with the feature index of each in any order, into the sorted distinct values."""
         features = np.concatenate([np.repeat(np.arange(len(self.is_over)), np.diff(self.starts)), features])
         values = np.concatenate([self.values, values])
         order = np.lexsort((values, features))
@@ -127,7 +127,7 @@ _SORT_GRAIN = 5_000
 
 
 def default_sample(n_features: int, max_bins: int) -> int:
-    """Return the default number of rows that a sketch keeps."""
+    """Return the default number of distinct rows that a sketch of this many features and bins keeps."""
     n_features = max(n_features, 1)
     rows = max(min(_SAMPLE_ROWS, _MAX_SAMPLE_VALUES // n_features), _MIN_SAMPLE_VALUES // n_features)
     return max(rows, _ROWS_PER_BIN * max_bins)
@@ -153,7 +153,7 @@ class _SketchRows:
 
 
 def _concatenate_rows(parts: list[Any]) -> Any:
-    """Concatenate the rows of arrays or of sparse matrices."""
+    """Return the rows of all parts in order: an array, or a CSR matrix if a part is sparse."""
     if not any(map(scipy.sparse.issparse, parts)):
         return parts[0] if len(parts) == 1 else np.concatenate(list(map(as_array, parts)))
     return parts[0] if len(parts) == 1 else scipy.sparse.csr_matrix(scipy.sparse.vstack(parts, format="csr"))
@@ -165,7 +165,7 @@ def _select_columns(values: Any, chosen: Any) -> Any:
 
 
 def _sum_category_weights(column: np.ndarray, weights: np.ndarray | None, one: int) -> np.ndarray:
-    """Return the sum of the weights (`one` each if None) by category, up to the last one that occurs."""
+    """Return the weights (`one` each if None) summed by category position, up to the last one that occurs."""
     is_known = ~np.isnan(column)
     categories = column[is_known].astype(np.intp)
     if weights is None:
@@ -272,7 +272,7 @@ class RowSketch:
         return part
 
     def keep_as_whole(self, comm: Comm) -> None:
-        """Keep only the rows that a sketch of the rows of all ranks would keep."""
+        """Keep only the rows of this rank that one sketch of the rows of all ranks would keep."""
         held = comm.allgather((self._is_sampled, sum(rows.n for rows in self._rows)))
         if not any(is_sampled for is_sampled, _ in held) and sum(n for _, n in held) <= self.n_sample:
             return
@@ -284,7 +284,7 @@ class RowSketch:
         self._rows = [self._select(rows) for rows in self._rows]
 
     def _bound_of_all_ranks(self, comm: Comm) -> int:
-        """Return the largest hash to keep over all ranks; each rank examines one range of hashes."""
+        """Return the largest hash that a sketch of all ranks' rows keeps; each rank examines one range of hashes."""
         hashes = np.unique(np.concatenate([np.zeros(0, np.uint64), *(rows.hashes for rows in self._rows)]))
         limit = int(self._bound)
         ends = np.array([limit // comm.size * rank for rank in range(1, comm.size)], dtype=np.uint64)
@@ -296,7 +296,7 @@ class RowSketch:
         return min(of_ranks)
 
     def holds_all(self) -> bool:
-        """Return True if all rows so far are held as one dense array."""
+        """Return True if all rows so far are held as one dense array, without sampling or categorical features."""
         is_dense = not any(rows.is_sparse for rows in self._rows)
         return is_dense and len(self._rows) == 1 and not self._is_sampled and not self._category_weights
 
@@ -306,7 +306,7 @@ class RowSketch:
         Parameters
         ----------
         codes : uint16 array of shape (n_features, n_rows), optional
-            Output array for the codes of non-missing values. It requires `holds_all()`.
+            Output array for the codes of non-missing values. It requires `holds_all()` and an integer `max_bins`.
         """
         if isinstance(self.max_bins, np.ndarray):
             return self._bins_by_limit(self.max_bins)
@@ -325,7 +325,10 @@ class RowSketch:
         return thresholds, of_categories
 
     def _bins_by_limit(self, limits: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray | None]]:
-        """Return the bins of features with different maxima; features with the same maximum are cut together."""
+        """Return the bins like `bins`, with a maximum number of bins for each feature, `limits`.
+
+        Features with equal limits are cut together.
+        """
         thresholds = [np.zeros(0)] * self.n_features
         of_categories: list[np.ndarray | None] = [None] * self.n_features
         for limit in np.unique(limits).tolist():
@@ -363,7 +366,7 @@ class RowSketch:
             self._release_dropped_rows()
 
     def _keep(self, rows: _SketchRows, stays: bool = False) -> None:
-        """Hold rows, after sampling if they are too many; rows that stay in memory anyway are not copied each time."""
+        """Hold new rows, all of them or, if there are too many, after sampling; see `_sample` for `stays`."""
         if not self._is_sampled:
             if sum(held.n for held in self._rows) + rows.n <= self.n_sample:
                 self._rows.append(rows)
@@ -372,14 +375,17 @@ class RowSketch:
         self._sample(rows, stays)
 
     def _start_sampling(self, stays: bool = False) -> None:
-        """Begin to keep only the rows with the smallest hashes, unless the sketch already does."""
+        """Begin to keep only the rows with the smallest hashes, unless already begun; see `_sample` for `stays`."""
         if not self._is_sampled:
             held, self._rows, self._is_sampled = self._rows, [], True
             for rows in held:
                 self._sample(rows, stays)
 
     def _sample(self, rows: _SketchRows, stays: bool) -> None:
-        """Track the distinct values of new rows, and keep the rows with small hashes."""
+        """Add the values of new rows to the distinct values, and hold the rows with hashes up to the bound.
+
+        If `stays`, the rows stay in memory anyway, so all are held for now instead of copies of some.
+        """
         hashes = np.empty(rows.n, dtype=np.uint64)
         for start, values in own_parts(rows.values):
             self._distinct.note(values, self._n_threads_for(values.size, _BIN_GRAIN))
@@ -392,12 +398,12 @@ class RowSketch:
             self._rows[-1] = self._select(self._rows[-1])
 
     def _drop_surplus(self, slack: float) -> None:
-        """Lower the hash bound and release the rows above it if over slack * n_sample rows are held."""
+        """If over slack * n_sample rows are held, lower the hash bound to n_sample rows and release other rows."""
         if self._lower_bound(slack):
             self._release_dropped_rows()
 
     def _lower_bound(self, slack: float) -> bool:
-        """Lower the hash bound to n_sample rows if over slack * n_sample are held; return True if so."""
+        """If over slack * n_sample rows are held, lower the bound to the n_sample-th distinct hash, and return True."""
         n = sum(int(np.count_nonzero(rows.hashes <= self._bound)) for rows in self._rows)
         if n <= slack * self.n_sample:
             return False
@@ -420,7 +426,7 @@ class RowSketch:
             self._rows = [self._select(_SketchRows(values, self._held_weights(), hashes))]
 
     def _select(self, rows: _SketchRows) -> _SketchRows:
-        """Copy the rows with hashes up to the bound; if there are many copies, merge them and add up their weights."""
+        """Return copies of the rows with hashes up to the bound; many equal rows are merged, with added weights."""
         kept = np.flatnonzero(rows.hashes <= self._bound)
         weights = None if rows.weights is None else rows.weights[kept]
         if len(kept) > _SLACK * self.n_sample:
@@ -454,7 +460,7 @@ class RowSketch:
         return max(1, round(1 / self.weight_unit))
 
     def _n_threads_for(self, n_values: int, grain: int) -> int:
-        """Return the number of threads for this number of values, each with at least `grain` values."""
+        """Return the number of threads, at most self.n_threads, that get at least `grain` of n_values values each."""
         return threads_for(n_values, self.n_threads, grain)
 
     def _held_weights(self) -> np.ndarray | None:
@@ -467,7 +473,7 @@ class RowSketch:
 
     @staticmethod
     def _store_thresholds(thresholds: list[np.ndarray], features: np.ndarray, cuts: list[np.ndarray]) -> None:
-        """Write the thresholds (`cuts`) of some features into the list of all features' thresholds."""
+        """Set thresholds[f] to the thresholds of f in `cuts`, one array for each of the features at these indices."""
         if len(features) == len(thresholds):
             thresholds[:] = cuts
             return
@@ -475,12 +481,12 @@ class RowSketch:
             thresholds[f] = limits
 
     def _cut_distinct(self, few: np.ndarray) -> list[np.ndarray]:
-        """Return thresholds between all distinct values of each feature in the mask `few`."""
+        """Return thresholds between all distinct values over all rows, for each feature in the mask `few`."""
         values, starts = self._distinct.values, self._distinct.starts
         return self._cut_stored(SparseColumns(values, np.zeros(0, np.int32), starts), None, 0, few)
 
     def _cut_held(self, features: np.ndarray, codes: np.ndarray | None) -> list[np.ndarray]:
-        """Return the thresholds of these features by the rows held, and write codes unless `codes` is None."""
+        """Return the thresholds of the features at these indices by the held rows; write codes unless None."""
         if not self._rows or len(features) == 0:
             return [np.zeros(0)] * len(features)
         weights = self._held_weights()
@@ -506,7 +512,10 @@ class RowSketch:
     def _cut_dense(
         self, columns: np.ndarray, weights: np.ndarray | None, codes: np.ndarray | None = None
     ) -> list[np.ndarray]:
-        """Return the thresholds of dense columns (n_columns, n_rows), and write codes to `codes` unless None."""
+        """Return the thresholds of dense columns, (n_columns, n_rows), and write their codes to `codes` unless None.
+
+        `weights` holds the rows' weights in units, or None if all are equal.
+        """
         n_features, n = columns.shape
         values = SparseColumns(columns.ravel(), np.zeros(0, np.int32), n * np.arange(n_features + 1, dtype=np.int64))
         return self._cut_stored(values, weights, 0, np.ones(n_features, bool), codes)
@@ -519,7 +528,10 @@ class RowSketch:
         wanted: np.ndarray,
         codes: np.ndarray | None = None,
     ) -> list[np.ndarray]:
-        """Return the thresholds of columns in the mask `wanted`; zeros weigh `total` less the stored weight."""
+        """Return the thresholds of the columns in the mask `wanted`, and write codes to `codes` unless None.
+
+        `weights` are weights of rows. Implicit zeros weigh `total` minus the weight of the stored values.
+        """
         n_threads = self._n_threads_for(len(columns.values), _SORT_GRAIN)
         flat_codes = None if codes is None else codes.reshape(-1)
         limits, n_found = cut_columns(*columns, weights, total, self.max_bins, False, n_threads, flat_codes)
@@ -529,7 +541,10 @@ class RowSketch:
         return [limits[begin:end] for begin, end in zip(first, last, strict=True)]
 
     def _category_codes(self) -> dict[int, np.ndarray]:
-        """Return an array of category codes by feature, in order of falling weight; the rarest share the last code."""
+        """Return by categorical feature the code of each category, in order of falling weight from 1.
+
+        The rarest categories share the last code; categories that do not occur have code 0.
+        """
         weights = np.concatenate([np.zeros(0, np.int64), *self._category_weights.values()])
         ends = np.cumsum([0, *map(len, self._category_weights.values())])
         sizes = np.diff(ends)

@@ -35,7 +35,10 @@ cdef struct DistinctValues:
 cdef void _collect_tile(
     const DistinctValues* found, Py_ssize_t table, Py_ssize_t f, Py_ssize_t first, Py_ssize_t end
 ) noexcept nogil:
-    """Add the values of feature f in the rows first .. end - 1 to a hash table, unless they exceed the limit."""
+    """Add the values of feature f in rows first .. end - 1 to the hash table of index `table`.
+
+    Stop once it has more distinct values than the limit. Missing values are not added.
+    """
     # The search for NaN ends at a free slot, which holds the same bits, so missing values are not recorded.
     cdef uint64_t* slots = found.slots + (table << found.n_bits)
     cdef int32_t* n_distinct = found.n_distinct + table
@@ -69,11 +72,11 @@ cdef void _collect_part(void* job, int32_t part, int32_t n_parts) noexcept nogil
 
 
 def collect_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, ::1] n_distinct, int32_t limit):
-    """Collect the distinct values of each feature, until there are more than `limit`.
+    """Collect the distinct values of each feature in hash tables `slots`, until there are more than `limit`.
 
     Each thread processes its share of the rows with its own slots and counts. `slots` has shape (n_threads, n_features,
     a power of two > limit + 1) and must be filled with the bits of NumPy's NaN; `n_distinct` has shape (n_threads,
-    n_features).
+    n_features) and receives the counts. It must be 0, or above `limit` for features to skip.
     """
     cdef int32_t n_parts = <int32_t> slots.shape[0]
     cdef DistinctValues found
@@ -91,7 +94,10 @@ def collect_values(const value_t[:, :] X, uint64_t[:, :, ::1] slots, int32_t[:, 
 cdef bint _sort_digit(
     const key_t* keys, key_t* out, const Weights* weights, Py_ssize_t n, int shift, int n_bits
 ) noexcept nogil:
-    """Sort by one digit to the spare buffers; return False, without moving keys, if all share the digit."""
+    """Sort keys by the n_bits bits from `shift` on to `out`, and their weights to weights.spare.
+
+    Return False, without moving keys, if all have the same digit.
+    """
     cdef uint32_t[1 << DIGIT_BITS] places
     cdef key_t mask = (<key_t> 1 << n_bits) - 1
     cdef uint32_t place = 0, count
@@ -115,7 +121,7 @@ cdef bint _sort_digit(
 
 
 cdef void _insertion_sort(key_t* keys, const Weights* weights, Py_ssize_t n) noexcept nogil:
-    """Sort a few keys in place by insertion, together with their weights if there are any."""
+    """Sort n keys in place by insertion, together with their weights if there are any."""
     cdef Py_ssize_t i, place
     cdef key_t key
     cdef int64_t weight = 0
@@ -134,7 +140,10 @@ cdef void _insertion_sort(key_t* keys, const Weights* weights, Py_ssize_t n) noe
 
 
 cdef key_t* sort_keys(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n) noexcept nogil:
-    """Sort keys with their weights; return the buffer, of the two, that holds the keys. `weights` is swapped alike."""
+    """Sort n keys with their weights, if any; return the buffer, `keys` or `spare`, that holds the sorted keys.
+
+    The two buffers of `weights` are swapped so that `values` holds the sorted weights.
+    """
     cdef int shift = 0
     cdef int n_bits = DIGIT_BITS if n > SMALL_SORT else SMALL_DIGIT_BITS
     if n <= FEW_KEYS:
@@ -149,7 +158,7 @@ cdef key_t* sort_keys(key_t* keys, key_t* spare, Weights* weights, Py_ssize_t n)
 
 
 def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
-    """Return the k-th smallest distinct number, or None if there are fewer. Both arrays are overwritten."""
+    """Return the k-th smallest (from 1) distinct number, or None if there are fewer. Both arrays are overwritten."""
     cdef Weights none
     cdef uint64_t* ordered
     cdef Py_ssize_t i = 0, n = numbers.shape[0], n_distinct = 1
@@ -167,7 +176,10 @@ def kth_distinct(uint64_t[::1] numbers, uint64_t[::1] spare, Py_ssize_t k):
 # Quantiles ------------------------------------------------------------------------------------------------------------
 
 cdef Py_ssize_t merge_equal_keys(key_t* keys, const int64_t* weights, Py_ssize_t n, int64_t* totals) noexcept nogil:
-    """Merge equal sorted keys in place, and write their total weights, possibly over `weights`; return their number."""
+    """Merge equal sorted keys in place, and write the total weight of each to `totals`; return their number.
+
+    `weights` may be NULL for weights of 1, or equal `totals`.
+    """
     cdef Py_ssize_t i, last = -1
     cdef int64_t weight
     for i in range(n):
@@ -200,7 +212,10 @@ cdef struct Shares:
 
 
 cdef Shares _plan_shares(const int64_t* totals, Py_ssize_t n, int32_t max_bins) noexcept nogil:
-    """Return how bins are shared out: one to each value above the mean weight of a bin, the rest to light values."""
+    """Return how max_bins bins are shared out among n values, given the total weight of each value.
+
+    Each value above the mean weight of a bin gets one bin; light values share the others.
+    """
     cdef Shares shares
     cdef Py_ssize_t i
     cdef int64_t total = 0
@@ -219,7 +234,10 @@ cdef Shares _plan_shares(const int64_t* totals, Py_ssize_t n, int32_t max_bins) 
 cdef int32_t cut_values(
     const key_t* keys, const int64_t* totals, Py_ssize_t n, int32_t max_bins, float64_t* thresholds
 ) noexcept nogil:
-    """Write at most max_bins - 1 thresholds between n ascending distinct values; return their number."""
+    """Write at most max_bins - 1 thresholds between n ascending distinct values; return their number.
+
+    `totals` holds the total weight of each value.
+    """
     cdef Shares shares = _plan_shares(totals, n, max_bins)
     cdef Py_ssize_t i
     cdef int64_t current = 0
@@ -269,7 +287,7 @@ cdef void _write_codes(
     const key_t* keys, const int64_t* rows, Py_ssize_t n, const float64_t* thresholds, int32_t n_thresholds,
     uint16_t* codes
 ) noexcept nogil:
-    """Write the code of each of n sorted keys, 1 + the number of thresholds below it, at its row's position."""
+    """Write the code of each of n sorted keys, 1 + the number of thresholds below it, to codes[rows[i]]."""
     cdef Py_ssize_t i
     cdef int32_t below = 0
     cdef float64_t value
@@ -283,7 +301,10 @@ cdef void _write_codes(
 cdef int32_t _cut_and_code(
     const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, int64_t* work
 ) noexcept nogil:
-    """Write the thresholds of column f, which has no implicit zeros, and its codes; return their number."""
+    """Write the thresholds of column f, which has no implicit zeros, and its codes; return their number.
+
+    `keys` and `work` are buffers of 2 n elements.
+    """
     # The row index is sorted with its key. It may be overwritten when equal keys are merged, because sorting is then
     # complete.
     cdef float64_t* thresholds = of.found + of.first[f]
@@ -314,7 +335,10 @@ cdef int32_t _cut_and_code(
 cdef Py_ssize_t _collect_keys(
     const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, const Weights* weights
 ) noexcept nogil:
-    """Write keys and weights of the stored values, with all implicit zeros as one value; return their number."""
+    """Write keys and weights of column f's values that are not missing to `keys` and weights.values.
+
+    All implicit zeros count as one value. Return the number of values.
+    """
     cdef Py_ssize_t i, n = 0, start = of.starts[f]
     cdef int64_t weight = 1, rest = of.total
     for i in range(start, of.starts[f + 1]):
@@ -333,7 +357,10 @@ cdef Py_ssize_t _collect_keys(
 
 
 cdef int32_t _cut_column(const Columns* of, Py_ssize_t f, const value_t* x, key_t* keys, int64_t* work) noexcept nogil:
-    """Write the thresholds or distinct values of column f; return their number, or -1 for too many distinct values."""
+    """Write column f's thresholds or distinct values to of.found; return their number.
+
+    Return -1 for too many distinct values. `keys` and `work` are buffers of 2 n elements.
+    """
     cdef float64_t* found = of.found + of.first[f]
     cdef Weights weights = Weights(NULL, NULL)
     cdef Py_ssize_t i, n

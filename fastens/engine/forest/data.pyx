@@ -51,7 +51,7 @@ cdef class ForestData:
         self._set_rules(rules)
 
     cdef size_t _address(self, array, dtype) except 0:
-        """Return the address of a C-contiguous array of this dtype, which lives as long as this object."""
+        """Return the address of the array, converted if it is not C-contiguous of this dtype, and keep it alive."""
         array = np.ascontiguousarray(array, dtype=dtype)
         self.kept.append(array)
         return array.ctypes.data
@@ -89,7 +89,7 @@ cdef class ForestData:
         stored.first_of_row = <const int64_t*>self._address(matrix.first_cell, np.int64)
 
     cdef _set_bin_values(self, values):
-        """Fill the lookup of random thresholds from one array of bin values per feature, indexed by code."""
+        """Fill the lookup tables of random thresholds from a list with an array of values by bin code per feature."""
         table = &self.forest.table
         cdef Py_ssize_t f
         cdef int32_t code
@@ -113,7 +113,7 @@ cdef class ForestData:
         table.cells = <const uint16_t*>self._address(np.cumsum(cells, axis=1, out=cells), np.uint16)
 
     cdef _set_targets(self, target, Criterion criterion):
-        """Fill the struct of the targets from a TreeTarget, and record the value column of each sum."""
+        """Fill the struct of the targets from a TreeTarget; self.columns maps each sum to its column of node values."""
         targets = &self.forest.targets
         columns = self._set_number_sums(target, criterion) if target.n_classes is None else self._set_class_sums(target)
         targets.n_targets = target.y.shape[1]
@@ -122,7 +122,7 @@ cdef class ForestData:
         self.columns = np.array(columns, dtype=np.int32)
 
     cdef _set_class_sums(self, target):
-        """Set up one sum per class; return each sum's value column, -1 for the first of two classes (without value)."""
+        """Set up one sum per class; return each sum's value column, or -1 for the first class of a binary target."""
         columns = []
         n_values = 0
         first = np.cumsum([0, *target.n_classes])
@@ -135,7 +135,7 @@ cdef class ForestData:
         return columns
 
     cdef _set_number_sums(self, target, Criterion criterion):
-        """Set up one sum per regression target, its range and, for ABSOLUTE, row ranks; return the value columns."""
+        """Set up a sum and a range per regression target and, for ABSOLUTE, row ranks; return the value columns."""
         y, (lowest, highest) = target.y, target.span
         self.ranges = np.ascontiguousarray(highest - lowest, dtype=np.float64)
         self.widest = max(self.ranges)
@@ -216,14 +216,14 @@ cdef Weights sum_weights(const float64_t* weights, Py_ssize_t first, Py_ssize_t 
 
 
 cdef int32_t _lowest_exponent(float64_t x) noexcept nogil:
-    """Return the exponent of the lowest bit that is set in a positive number."""
+    """Return the exponent of the lowest bit that is set in the binary form of a positive number."""
     cdef int exponent
     cdef uint64_t mantissa = <uint64_t>ldexp(frexp(x, &exponent), 53)
     return exponent - 53 + lowest_bit(mantissa)
 
 
 cdef Layout choose_layout(const Forest* forest, const Weights* weights, float64_t widest) noexcept nogil:
-    """Return the smallest cell layout that holds what the rules need; `widest` is the maximum range of a target."""
+    """Return the smallest layout of cells for sums of all rows by the rules; `widest` is the largest target range."""
     cdef Layout layout
     cdef int32_t row_bits = _bit_length(<float64_t>weights.n_rows)
     cdef bint is_class = forest.targets.classes != NULL
@@ -266,7 +266,7 @@ cdef inline int64_t _rounded(const Forest* forest, const Layout* layout, Py_ssiz
 cdef void fill_entries(
     const Forest* forest, const float64_t* weights, Py_ssize_t first, Py_ssize_t end, Sample* sample
 ) noexcept nogil:
-    """Write one entry for each of the rows first .. end - 1 with positive weight, in order, and count the entries."""
+    """Write an entry for each row first .. end - 1 of positive weight to `sample`, in order, and their number."""
     cdef const Layout* layout = &sample.layout
     cdef bint one_class = forest.targets.classes != NULL and forest.targets.n_targets == 1
     cdef Py_ssize_t row, n = 0
@@ -292,7 +292,7 @@ cdef void fill_entries(
 
 
 cdef void round_numbers(const Forest* forest, Py_ssize_t first, Py_ssize_t end, Sample* sample) noexcept nogil:
-    """Write the fixed-point targets of the rows first .. end - 1 to sample.numbers."""
+    """Write the targets of the rows first .. end - 1 in fixed point to sample.numbers, (n_rows, n_targets)."""
     cdef Py_ssize_t row
     cdef int32_t t, n = forest.targets.n_targets
     for row in range(first, end):
@@ -301,7 +301,7 @@ cdef void round_numbers(const Forest* forest, Py_ssize_t first, Py_ssize_t end, 
 
 
 cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* sample) noexcept nogil:
-    """Set the sample's minimum gain and minimum leaf weight in the fixed-point units of its sums, and gain_unit."""
+    """Set the minimum gain, the minimum leaf weight and the gain unit of `sample`, in the units of its sums."""
     cdef const Layout* layout = &sample.layout
     sample.gain_unit = unit_of_gain(forest, layout)
     sample.min_gain = (forest.rules.min_decrease - EPSILON) * total_weight / sample.gain_unit
@@ -309,12 +309,15 @@ cdef void scale_rules(const Forest* forest, float64_t total_weight, Sample* samp
 
 
 cdef int64_t entry_weight(const Sample* sample, Py_ssize_t i) noexcept nogil:
-    """Return the weight of an entry's row, in fixed-point units."""
+    """Return the fixed-point weight of the row of entry i of the sample."""
     return <int64_t>((sample.entries[i].word >> sample.layout.weight_shift) & sample.layout.weight_mask)
 
 
 def totals_of(const float64_t[::1] weights):
-    """Return the number of rows with positive weight, the total weight, and the unit of the weights: see `Weights`."""
+    """Return the number of positive weights, their sum, and the power of two that all are multiples of, at most 1.
+
+    The power of two is 0 if it is too small for exact sums: see `Weights`.
+    """
     cdef Weights found = Weights(0, 0.0, 1.0)
     if len(weights) > 0:
         found = sum_weights(&weights[0], 0, len(weights))
@@ -322,7 +325,10 @@ def totals_of(const float64_t[::1] weights):
 
 
 cdef int32_t _mark_excluded(ForestData data, features, uint64_t* mask):
-    """Mark all features but those in `features` (None for all) and those of weight 0; return the number marked."""
+    """Mark in `mask` the features of a tree that are not in `features` (None for all) or have weight 0.
+
+    If paths are constrained, also mark what may not be at the root. Return the number of marked features.
+    """
     cdef int32_t f, n = 0, n_features = data.forest.table.n_features
     cdef const float64_t* weights = data.weights
     cdef uint8_t[::1] allowed
@@ -339,7 +345,7 @@ cdef int32_t _mark_excluded(ForestData data, features, uint64_t* mask):
 
 
 cdef list open_branches_of(const Workspace* roots, const Sample* sample):
-    """Return the open nodes in `roots` as a list of tuples in the form of `TreeWorker.open_branches`."""
+    """Return a tuple for each open node in `roots`, in the form that `TreeWorker.open_branches` documents."""
     cdef const Open* root
     cdef Py_ssize_t n_bytes = roots.search.n_mask_words * sizeof(uint64_t)
     cdef uint32_t[::1] rows
@@ -376,7 +382,7 @@ cdef class Orders:
         free(self.each)
 
     cdef _set_order(self, Order* order, sample, ForestData data, uint64_t[::1] mask):
-        """Fill one order from a TreeSample; `mask` receives the features that the tree or branch may not use."""
+        """Fill `order`, the input of one tree, from a TreeSample; `mask` receives the features that it may not use."""
         cdef Py_ssize_t n_rows = data.forest.table.n_rows
         cdef const float64_t[::1] weights = sample.weight
         cdef const uint8_t[::1] root

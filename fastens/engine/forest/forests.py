@@ -115,7 +115,16 @@ def assign_owners(sizes: Sequence[int], n_ranks: int) -> NDArray[np.intp]:
 
 
 def send_to_owners(comm: Comm, parts: Sequence[SentRows], owner: NDArray[np.intp]) -> tuple[SentRows | None, list[int]]:
-    """Send this rank's rows of each branch to the owner of the branch.
+    """Send this rank's rows of each branch to the rank that owns the branch, and receive the rows of own branches.
+
+    Parameters
+    ----------
+    comm : Comm
+        Ranks that exchange rows.
+    parts : sequence of SentRows
+        This rank's rows of each branch.
+    owner : int array of shape (n_branches,)
+        Rank that owns each branch.
 
     Returns
     -------
@@ -146,7 +155,7 @@ def send_to_owners(comm: Comm, parts: Sequence[SentRows], owner: NDArray[np.intp
 
 
 def local_matrix(like: BinnedMatrix, codes: NDArray[Any], n_threads: int) -> BinnedMatrix:
-    """Return a matrix without other ranks from codes of shape (n_features, n_rows) that were binned like `like`."""
+    """Return a matrix for this rank only of codes, (n_features, n_rows), with the bins and features of `like`."""
     codes = np.ascontiguousarray(codes)
     matrix = make_matrix(codes, like.n_codes, like.is_categorical, like.thresholds)
     copy_to_records(codes, matrix.records, n_threads)
@@ -154,7 +163,10 @@ def local_matrix(like: BinnedMatrix, codes: NDArray[Any], n_threads: int) -> Bin
 
 
 def join_branches(trunk: Trunk, branches: Sequence[Arrays]) -> Arrays:
-    """Return the arrays of the whole tree: the nodes of the trunk, then the nodes of each branch except its root."""
+    """Return the arrays of the whole tree: the nodes of the trunk, then the nodes of each branch except its root.
+
+    `branches` holds the arrays of the trunk's open branches, in order.
+    """
     parts: dict[str, list[NDArray[Any]]] = {name: [array.copy()] for name, array in trunk.arrays.items()}
     n_nodes, n_words = len(trunk.arrays["feature"]), len(trunk.arrays["category_words"])
     for node, branch in zip(trunk.nodes, branches, strict=True):
@@ -224,7 +236,7 @@ class TreeTarget(NamedTuple):
 
 
 def class_target(y: ArrayLike, n_classes: Sequence[int]) -> TreeTarget:
-    """Return a target of class indices 0 .. n_classes[t] - 1, shape (n_rows,) or (n_rows, n_targets).
+    """Return a target of class indices 0 .. n_classes[t] - 1 from `y`, shape (n_rows,) or (n_rows, n_targets).
 
     Examples
     --------
@@ -332,7 +344,7 @@ class ForestGrower:
         self._n_threads = n_threads
 
     def _make_data(self, matrix: AnyMatrix, target: TreeTarget) -> ForestData:
-        """Return the input of the kernels for a matrix and a target, with this grower's rules."""
+        """Return the kernels' view of a matrix and a target, with the rules and bin values of this grower."""
         kind = self._kind
         return ForestData(matrix, self._values, target, self._rules, kind is MeasuredTree, kind is SearchedTree)
 
@@ -379,7 +391,7 @@ class ForestGrower:
         return TreeWorker(self._data, n_threads, self._value_dtype == np.float32)
 
     def _iter_batches(self, n_trees: int) -> Iterator[slice]:
-        """Return slices of trees for one batch each: several small trees, but few enough to keep all threads busy."""
+        """Return slices of 0 .. n_trees - 1, one for each call of a worker: several small trees or one large tree."""
         n_blocks = max(self._n_threads * _BLOCKS_PER_THREAD, -(-n_trees * self._n_rows // _BLOCK_ROWS))
         size = max(1, -(-n_trees // n_blocks)) if self._n_threads > 1 else max(1, _BLOCK_ROWS // self._n_rows)
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
@@ -387,7 +399,7 @@ class ForestGrower:
     # Over ranks --------------------------------------------------
 
     def _grow_over_ranks(self, store: Callable[[int, Tree], None], samples: Sequence[TreeSample], first: int) -> None:
-        """Grow trunks concurrently on all ranks together, then grow each branch on one rank."""
+        """Grow trees like `grow_into`, with trunks on all ranks together and each branch on one rank."""
         for block in self._iter_batches_over_ranks(len(samples)):
             block_samples = samples[block]
             trunks = CommPool(self._matrix.comm, self._n_threads).run(self._grow_trunk, block_samples)
@@ -395,7 +407,7 @@ class ForestGrower:
                 store(number, self._kind(**arrays))
 
     def _iter_batches_over_ranks(self, n_trees: int) -> Iterator[slice]:
-        """Return slices of trees whose rows are sent together, within a limit of bytes; equal on all ranks."""
+        """Return slices of 0 .. n_trees - 1 whose rows fit in a limit of bytes in transit; equal on all ranks."""
         comm, matrix = self._matrix.comm, self._matrix
         n_bytes = matrix.n_features * matrix.columns.itemsize + self._target.y[:1].nbytes + _BYTES_OF_ENTRY
         n_rows = max(comm.allgather(self._n_rows))
@@ -403,13 +415,13 @@ class ForestGrower:
         return (slice(start, min(start + size, n_trees)) for start in range(0, n_trees, size))
 
     def _grow_trunk(self, comm: Comm, sample: TreeSample) -> Trunk:
-        """Grow the nodes above the branches of one tree on all ranks; return them with the open branches."""
+        """Grow the nodes above the branches of one tree on all ranks of `comm`; return them and the open branches."""
         worker = TreeWorker(self._data, 1, self._value_dtype == np.float32, comm)
         [arrays] = worker.grow([sample], _GO)
         return Trunk.from_worker(arrays, worker.open_branches())
 
     def _grow_whole_trees(self, trunks: Sequence[Trunk], samples: Sequence[TreeSample]) -> list[dict[str, Any]]:
-        """Grow the branches of the trunks, each on one rank; return each whole tree on all ranks."""
+        """Grow the branches of the trunks, each on one rank; return the arrays of each whole tree, on all ranks."""
         comm = self._matrix.comm
         branches = [(tree, i) for tree, trunk in enumerate(trunks) for i in range(len(trunk.nodes))]
         owner = assign_owners([trunks[tree].sizes[i] for tree, i in branches], comm.size)
@@ -439,7 +451,7 @@ class ForestGrower:
         return SentRows(self._matrix.columns[:, rows], self._target.y[rows], None if weight is None else weight[rows])
 
     def _grow_branches(self, rows: SentRows, orders: Sequence[TreeSample]) -> list[dict[str, Any]]:
-        """Grow the branch of each order on rows that are all on this rank; return each branch's arrays."""
+        """Grow the branch of each TreeSample on rows that are all on this rank; return each branch's arrays."""
         assert isinstance(self._matrix, BinnedMatrix)
         data = self._make_data(local_matrix(self._matrix, rows.codes, self._n_threads), self._target._replace(y=rows.y))
         worker = TreeWorker(data, self._n_threads, self._value_dtype == np.float32)

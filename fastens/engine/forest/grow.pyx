@@ -55,12 +55,12 @@ cdef struct Branch:
 
 
 cdef inline bint has_squares(const ForestNode* node) noexcept nogil:
-    """Return True for a leaf of several rows, with a single branch because both tests are unpredictable."""
+    """Return True for a leaf of several rows, whose squares are summed; the bitwise test avoids a branch."""
     return (node.left_child == 0) & (node.n_rows > 1)
 
 
 cdef void _grow_branch_piece(void* worker, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    """Grow branch n_branches + piece of a TreeWorker, as the body of a parallel for."""
+    """Grow branch `piece`, counted from the first branch not yet grown, as the body of a parallel for."""
     (<TreeWorker>worker)._grow_branch((<TreeWorker>worker).n_branches + <int32_t>piece, thread)
 
 
@@ -165,7 +165,10 @@ cdef class TreeWorker:
         return open_branches_of(&self.workspaces[self.n_threads], &self.sample)
 
     cdef Outcome _advance(self) noexcept nogil:
-        """Advance the trees by stages until it is time to check signals; return GROWING if trees are left."""
+        """Run the stages of the trees until a check for signals is due; return COMPLETE after the last tree.
+
+        Otherwise return GROWING, or OUT_OF_MEMORY if memory runs out or a reduction failed.
+        """
         cdef Outcome outcome = COMPLETE
         cdef const uint8_t* stop = self.workspaces[0].search.stop
         cdef bint is_done
@@ -187,7 +190,7 @@ cdef class TreeWorker:
         return GROWING if outcome == COMPLETE and self.buffer.n_trees < self.orders.n else outcome
 
     cdef bint _start_tree(self) noexcept nogil:
-        """Set up the layout, entries and rounded targets of the next tree's sample; return False if memory runs out."""
+        """Prepare the sample of the next tree: layout, entries, targets, rules; return False if memory runs out."""
         cdef const Order* order = &self.orders.each[self.buffer.n_trees]
         cdef const Forest* forest = &self.data.forest
         self.work -= 2 * (order.end - order.first)
@@ -202,7 +205,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _allocate_sample(self, Py_ssize_t n) noexcept nogil:
-        """Allocate entries, numbers and split searches for n rows if needed; return False if memory runs out."""
+        """Allocate entries, numbers and search buffers for n entries if needed; return False if memory runs out."""
         cdef const Forest* forest = &self.data.forest
         cdef int32_t i
         n = max(n, <Py_ssize_t>1)
@@ -226,7 +229,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _add_root(self) noexcept nogil:
-        """Open the root of the next tree, or of the branch to grow; return False if memory or a reduction fails."""
+        """Create and open the root of the next tree or branch; return False if memory or a reduction fails."""
         cdef const Order* order = &self.orders.each[self.buffer.n_trees]
         cdef Open root
         cdef int64_t total
@@ -251,21 +254,24 @@ cdef class TreeWorker:
         return add_root(&self.workspaces[0], &self.grown[self.n_threads], &root, order.mask)
 
     cdef Outcome _advance_trunk(self) noexcept nogil:
-        """Split nodes above the branches; return GROWING if the work is done before they are complete."""
+        """Split nodes above the branches until they are complete or, returning GROWING, a signal check is due."""
         cdef Grown* trunk = &self.grown[self.n_threads]
         if self.data.forest.limits.max_leaves > 0:
             return grow_best_first(&self.workspaces[0], trunk, &self.work)
         return grow_depth_first(&self.workspaces[0], trunk, &self.workspaces[self.n_threads], &self.work)
 
     cdef bint _allocate_branches(self) noexcept nogil:
-        """Allocate one Branch for each open root of a branch; return False if memory runs out."""
+        """Allocate a Branch for each open node that the trunk left to branches; return False if memory runs out."""
         free(self.branches)
         self.n_branches = 0
         self.branches = <Branch*>malloc(max(self.workspaces[self.n_threads].n_open, 1) * sizeof(Branch))
         return self.branches != NULL
 
     cdef Outcome _advance_branches(self) noexcept nogil:
-        """Grow branches until a signal check is due; return GROWING if some are left. Ranks grow none here."""
+        """Grow branches in parallel until a signal check is due; return GROWING if some are left.
+
+        With several ranks, no branch is grown here. Return OUT_OF_MEMORY on failure.
+        """
         cdef const Workspace* roots = &self.workspaces[self.n_threads]
         cdef int32_t i, first = self.n_branches, end = first
         cdef const Forest* forest = &self.data.forest
@@ -287,7 +293,7 @@ cdef class TreeWorker:
         return COMPLETE if end == roots.n_open else GROWING
 
     cdef void _grow_branch(self, int32_t i, int32_t thread) noexcept nogil:
-        """Grow branch i depth-first in this thread's node arrays, and record its range of nodes and its outcome."""
+        """Grow branch i depth-first in this thread's nodes; record its range of nodes and outcome in branches[i]."""
         cdef Workspace* roots = &self.workspaces[self.n_threads]
         cdef Workspace* ws = &self.workspaces[thread]
         cdef Grown* grown = &self.grown[thread]
@@ -304,7 +310,7 @@ cdef class TreeWorker:
         branch.end, branch.end_word = grown.n, grown.n_words
 
     cdef bint _join_branches(self) noexcept nogil:
-        """Append the nodes of the branches to the nodes of the trunk; return False if memory runs out."""
+        """Append the nodes of all branches to the nodes of the trunk; return False if memory runs out."""
         cdef Grown* tree = &self.grown[self.n_threads]
         cdef const Grown* grown
         cdef const Branch* branch
@@ -334,7 +340,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _append_tree(self) noexcept nogil:
-        """Append the tree just grown to the trees of the model; return False if memory runs out."""
+        """Append the tree just grown, with its node values, to self.buffer; return False if memory runs out."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef TreeBuffer* buffer = &self.buffer
         cdef const ForestNode* node
@@ -359,7 +365,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _sum_nodes(self) noexcept nogil:
-        """Compute the exact sums of weights and of each value's numbers for each node; return False on failure."""
+        """Compute self.sums, for each node the exact sums of every value and of weights; return False on failure."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef Py_ssize_t n = self.data.n_values + 1
         cdef float64_t largest = 2.0 ** EXACT_BITS / (<float64_t>self.sample.layout.weight_mask + 1)
@@ -382,7 +388,7 @@ cdef class TreeWorker:
         return self.data.n_squares == 0 or self._sum_leaf_squares()
 
     cdef bint _sum_leaf_squares(self) noexcept nogil:
-        """Sum the weighted squared distances of each leaf's targets from the minimum; return False on failure."""
+        """Set self.squares to each leaf's weighted sums of (target - minimum)^2; return False on failure."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         cdef int32_t i, t, n = self.data.n_squares
         free(self.squares)
@@ -396,7 +402,7 @@ cdef class TreeWorker:
         return sum_over(self.sample.ranks, &self.squares, 1, <Py_ssize_t>tree.n * n)
 
     cdef void _write_values(self, Py_ssize_t to) noexcept nogil:
-        """Write each node's weight and values (class shares, means or medians) to the buffer from node `to` on."""
+        """Write each node's weight and values (class shares, means or medians) to the buffer; node 0 goes to `to`."""
         cdef TreeBuffer* buffer = &self.buffer
         cdef int32_t i, k, n_values = self.data.n_values
         cdef const int64_t* sums
@@ -415,7 +421,7 @@ cdef class TreeWorker:
         self.sums = NULL
 
     cdef inline void _write_squares(self, int32_t node, Py_ssize_t to) noexcept nogil:
-        """Write to buffer node `to` the squared deviations of a leaf's rows from their mean; 0 for inner nodes."""
+        """Write a leaf's sums of squared deviations from its mean to buffer node `to`; 0 for other nodes."""
         cdef int32_t t, n = self.data.n_squares
         cdef const int64_t* sums = self.sums + <Py_ssize_t>node * (self.data.n_values + 1)
         cdef bint is_needed = has_squares(&self.grown[self.n_threads].nodes[node])
@@ -429,7 +435,7 @@ cdef class TreeWorker:
             self.buffer.squares[to * n + t] = max(number, 0.0) / self.sample.layout.weight_scale
 
     cdef int64_t _sum_squares(self, const ForestNode* node, int32_t target) noexcept nogil:
-        """Return the weighted sum of a node's squared distances from the target's minimum, in fixed point."""
+        """Return the weighted sum of (number - minimum)^2 of one target over a node's local rows, in fixed point."""
         cdef const Targets* targets = &self.data.forest.targets
         cdef int64_t squares = 0
         cdef float64_t number
@@ -441,14 +447,14 @@ cdef class TreeWorker:
         return squares
 
     cdef bint _nodes_hold_sums(self) noexcept nogil:
-        """Return True if the packed totals of nodes provide their sums, which is so for one target of two classes."""
+        """Return True if sums of nodes follow from their packed totals: for a single target of two classes."""
         return (
             self.sample.layout.packed and self.data.forest.targets.classes != NULL
             and self.data.forest.targets.n_stats == 2
         )
 
     cdef float64_t _node_value(self, int32_t node, int32_t column, float64_t mean) noexcept nogil:
-        """Return one value of a node: its median, if kept; otherwise `mean`, shifted back by the target's minimum."""
+        """Return the value of a node in `column`: its median, if kept, or else `mean` plus the target's minimum."""
         cdef const Grown* tree = &self.grown[self.n_threads]
         if tree.n_values > 0:
             return tree.medians[<Py_ssize_t>node * tree.n_values + column]
@@ -457,7 +463,7 @@ cdef class TreeWorker:
         return mean
 
     cdef void _sum_node(self, const ForestNode* node, int64_t* sums) noexcept nogil:
-        """Write the sums of a node, which come from its packed total, from its children or from its rows."""
+        """Write the sums of a node, whose children are done, from its packed total, its children or its rows."""
         cdef Py_ssize_t n = self.data.n_values + 1, i, k
         cdef const int64_t* children = self.sums + node.left_child * n
         if self._nodes_hold_sums():
@@ -472,7 +478,7 @@ cdef class TreeWorker:
             self._add_row(i, sums)
 
     cdef inline void _add_row(self, Py_ssize_t entry, int64_t* sums) noexcept nogil:
-        """Add an entry's weight and its weighted numbers, or its weight by class, to the sums of a node."""
+        """Add the weight of an entry (by index) and its weighted numbers, or its weight by class, to `sums`."""
         cdef const Forest* forest = &self.data.forest
         cdef Py_ssize_t first = <Py_ssize_t>self.sample.entries[entry].row * forest.targets.n_targets
         cdef int32_t t, column

@@ -26,7 +26,7 @@ cdef enum:
 
 
 cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcept nogil:
-    """Carve the buffers of a search for n_entries rows from the plan, or only add up their size."""
+    """Carve the buffers of a search for n_entries entries from the plan, or only add up their size."""
     cdef const Forest* forest = search.forest
     cdef const Layout* layout = &search.sample.layout
     cdef Py_ssize_t n_codes = forest.table.max_codes, n_stats = forest.targets.n_stats + 1
@@ -70,7 +70,7 @@ cdef void _plan_search(Search* search, Py_ssize_t n_entries, Plan* plan) noexcep
 cdef void _plan_medians(
     MedianScratch* medians, Py_ssize_t n, Py_ssize_t n_groups, Py_ssize_t n_targets, Plan* plan
 ) noexcept nogil:
-    """Carve the buffers of a median search for n rows from the plan, or only add up their size."""
+    """Carve the buffers of a median search from the plan, or only add up their size; n is the number of rows."""
     medians.keys = <uint64_t*>carve(plan, n, sizeof(uint64_t))
     medians.rank = <int32_t*>carve(plan, n_targets * n, sizeof(int32_t))
     medians.number = <int64_t*>carve(plan, n_targets * n, sizeof(int64_t))
@@ -85,7 +85,7 @@ cdef void _plan_medians(
 
 
 cdef bint allocate_search(Search* search, Py_ssize_t n_entries) noexcept nogil:
-    """Allocate zeroed buffers for trees of up to n_entries rows; return False if memory runs out."""
+    """Allocate zeroed buffers for trees of up to n_entries entries; return False if memory runs out."""
     cdef Plan plan = Plan(NULL, 0)
     free(search.memory)
     search.n_mask_words = mask_words(search.forest.table.n_features) * (1 + binds_paths(&search.forest.limits))
@@ -109,7 +109,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
 
 
 cdef bint reserve_open(Workspace* ws, int32_t n) noexcept nogil:
-    """Reserve space for n more open nodes; return False if memory runs out."""
+    """Reserve space for n more open nodes, with masks and category sets; return False if memory runs out."""
     cdef Py_ssize_t capacity
     if ws.n_open + <Py_ssize_t>n <= ws.open_capacity:
         return True
@@ -146,7 +146,7 @@ cdef bint reserve_nodes(Grown* grown, int32_t n, int32_t n_words) noexcept nogil
 cdef void copy_node(
     Grown* tree, const Grown* grown, int32_t from_, int32_t to, int32_t shift, int32_t word_shift
 ) noexcept nogil:
-    """Copy node `from_` to node `to` of another tree, shifting the offsets of its children and category set."""
+    """Copy node `from_` to index `to` of `tree`, adding shift to its child and word_shift to its category set."""
     cdef ForestNode* node = &tree.nodes[to]
     node[0] = grown.nodes[from_]
     if node.left_child > 0:
@@ -173,7 +173,7 @@ cdef Py_ssize_t _next_capacity(Py_ssize_t capacity, Py_ssize_t n) noexcept nogil
 
 
 cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil:
-    """Reserve space for another tree of this size; return False if memory runs out."""
+    """Reserve space for another tree of n_nodes nodes and n_words set words; return False if memory runs out."""
     cdef Py_ssize_t nodes = _next_capacity(buffer.nodes_capacity, buffer.n_nodes + n_nodes)
     cdef Py_ssize_t words = _next_capacity(buffer.words_capacity, buffer.n_words + n_words)
     cdef Py_ssize_t trees = _next_capacity(buffer.trees_capacity, buffer.n_trees + 1)
@@ -212,7 +212,7 @@ cdef bint reserve_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_word
 
 
 cdef void close_tree(TreeBuffer* buffer, Py_ssize_t n_nodes, Py_ssize_t n_words) noexcept nogil:
-    """Append the nodes and category words that were written after the last tree as a new tree."""
+    """Count the n_nodes nodes and n_words category words written after the last tree as a new tree."""
     buffer.n_nodes += n_nodes
     buffer.n_words += n_words
     buffer.ends[2 * buffer.n_trees] = buffer.n_nodes
@@ -239,7 +239,7 @@ cdef void free_buffer(TreeBuffer* buffer) noexcept nogil:
 
 
 cdef _copy_to_array(const void* first, Py_ssize_t n_elements, dtype):
-    """Return a new array with a copy of n_elements elements."""
+    """Return a new array of this dtype with a copy of the n_elements elements at the address `first`."""
     array = np.empty(n_elements, dtype)
     if n_elements > 0:      # `first` may be NULL if there are no rows
         memcpy(<void*><size_t>array.ctypes.data, first, array.nbytes)
@@ -247,7 +247,7 @@ cdef _copy_to_array(const void* first, Py_ssize_t n_elements, dtype):
 
 
 cdef list take_trees(TreeBuffer* buffer):
-    """Return a dict of arrays for each tree, which are views of shared arrays, and empty the buffer."""
+    """Return a dict of arrays for each tree in the buffer, which are views of shared arrays, and empty the buffer."""
     cdef Py_ssize_t n = buffer.n_nodes, node = 0, word = 0, end, last_word
     cdef int32_t t
     real = np.float32 if buffer.narrow else np.float64
@@ -289,9 +289,10 @@ cdef extern from "engine/forest/splits/rows.h" nogil:
 
 
 cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask) noexcept nogil:
-    """Put `feature` (-1 at the root) on the path in a mask, and mark what may not follow; return the number marked.
+    """Add `feature` (-1: none) to the path in `mask`, and mark the features that may not follow this path.
 
     A mask has a bit for each feature that is constant in the node or excluded, followed by a bit for each on its path.
+    Return the number of marked features.
     """
     cdef int32_t n_features = forest.table.n_features
     cdef uint64_t* path = mask + mask_words(n_features)
@@ -304,7 +305,10 @@ cdef int32_t bind_to_path(const Forest* forest, int32_t feature, uint64_t* mask)
 cdef int32_t _add_node(
     Workspace* ws, Grown* grown, uint32_t begin, uint32_t end, Py_ssize_t n_rows, uint64_t total
 ) noexcept nogil:
-    """Append a leaf of these rows, with its medians if needed, and return its index; space must be reserved."""
+    """Append a leaf for the entries begin .. end - 1, with its medians if needed; return its index.
+
+    `n_rows` and `total` are its rows and packed sums on all workers. Space must be reserved.
+    """
     cdef ForestNode* node = &grown.nodes[grown.n]
     memset(node, 0, sizeof(ForestNode))
     node.begin, node.end, node.n_rows, node.total = begin, end, <uint32_t>n_rows, total
@@ -316,8 +320,8 @@ cdef int32_t _add_node(
     return grown.n - 1
 
 
-cdef bint _may_split(const Search* search, const Open* open) noexcept nogil:
-    """Return True if the limits on depth and rows allow a split of the node and its packed sums are not pure."""
+cdef bint _can_split(const Search* search, const Open* open) noexcept nogil:
+    """Return True if the limits on depth and rows allow a split of the open node, and its sums are not pure."""
     return (
         open.depth < search.forest.limits.max_depth
         and open.n_rows >= max(search.forest.rules.min_split, 2 * <int64_t>search.forest.limits.min_samples_leaf)
@@ -326,21 +330,24 @@ cdef bint _may_split(const Search* search, const Open* open) noexcept nogil:
 
 
 cdef bint add_root(Workspace* ws, Grown* grown, Open* root, const uint64_t* mask) noexcept nogil:
-    """Create the root of a tree or a branch, and open it; return False if memory runs out."""
+    """Create the root of a tree or branch as a node and, if it may be split, an open node with `mask`.
+
+    Return False if memory runs out.
+    """
     ws.n_open = ws.n_heap = 0
     if not (reserve_nodes(grown, 1, 0) and reserve_open(ws, 1)):
         return False
     root.node = _add_node(ws, grown, root.begin, root.end, root.n_rows, root.total)
     memcpy(ws.masks, mask, ws.search.n_mask_words * sizeof(uint64_t))
     ws.open[0] = root[0]
-    ws.n_open = _may_split(&ws.search, root)
+    ws.n_open = _can_split(&ws.search, root)
     return True
 
 
 cdef void _record_split(
     const Forest* forest, Grown* grown, const Open* open, const uint32_t* set_words
 ) noexcept nogil:
-    """Write the split of an open node to its ForestNode; its children will be the next two nodes."""
+    """Write the split of an open node to its ForestNode, with set_words if it is a set; children come next."""
     cdef ForestNode* node = &grown.nodes[open.node]
     cdef int32_t n_words = set_size(forest.table.n_codes[open.split.feature])
     node.feature = open.split.feature
@@ -359,7 +366,7 @@ cdef void _record_split(
 cdef void _open_child(
     const Forest* forest, const Open* parent, const ForestNode* node, bint right, Open* child
 ) noexcept nogil:
-    """Initialise a child with the node's rows, its own random key and its bounds from monotone constraints."""
+    """Fill `child` from the parent and the child's `node`: its rows, random key and bounds on values."""
     child[0] = parent[0]
     child.node = parent.node
     child.depth = parent.depth + 1
@@ -376,7 +383,10 @@ cdef void _open_child(
 cdef bint _split_node(
     Workspace* ws, Grown* grown, const Open* open, const uint32_t* set_words, Open* children
 ) noexcept nogil:
-    """Partition the node's rows and create its children; return False if memory runs out or a reduction failed."""
+    """Partition an open node's rows by its split, append its children and fill children[0] and children[1].
+
+    Return False if memory runs out or a reduction failed.
+    """
     cdef const Forest* forest = ws.search.forest
     cdef const Sample* sample = ws.search.sample
     cdef CodeColumn column = column_of(
@@ -406,17 +416,17 @@ cdef bint _split_node(
 
 
 cdef inline uint64_t* _node_mask(const Workspace* ws, int32_t index) noexcept nogil:
-    """Return the mask of excluded features, and of features on the path, of one open node."""
+    """Return the mask of the open node at this index of ws.open: excluded features, then features on its path."""
     return ws.masks + <Py_ssize_t>index * ws.search.n_mask_words
 
 
 cdef inline uint32_t* _node_set(const Workspace* ws, int32_t index) noexcept nogil:
-    """Return the category set of the best split of one open node."""
+    """Return the words of the category set of the best split of the open node at this index of ws.open."""
     return ws.sets + <Py_ssize_t>index * ws.search.n_set_words
 
 
 cdef inline void _push_open(Workspace* ws, const Open* open, const uint64_t* mask) noexcept nogil:
-    """Append an open node and a copy of its mask; space must be reserved."""
+    """Push an open node and a copy of its mask on the stack; space must be reserved."""
     cdef uint64_t* to = _node_mask(ws, ws.n_open)
     if to != mask:
         memcpy(to, mask, ws.search.n_mask_words * sizeof(uint64_t))
@@ -425,9 +435,10 @@ cdef inline void _push_open(Workspace* ws, const Open* open, const uint64_t* mas
 
 
 cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, Py_ssize_t* work) noexcept nogil:
-    """Split open nodes depth-first, left child first, until `work[0]`, which is reduced, is used up.
+    """Split open nodes depth-first, left child first, until none is left or `work[0]`, reduced by each, is used up.
 
-    Unless `branches` is NULL, small nodes are added to it instead. Return GROWING if nodes are left.
+    Unless `branches` is NULL, small nodes are moved to its stack instead. Return GROWING if nodes are left, COMPLETE,
+    or OUT_OF_MEMORY if memory runs out or a reduction failed.
     """
     cdef const Forest* forest = ws.search.forest
     cdef Open open
@@ -452,13 +463,13 @@ cdef Outcome grow_depth_first(Workspace* ws, Grown* grown, Workspace* branches, 
             return OUT_OF_MEMORY
         mask = _node_mask(ws, ws.n_open)
         for i in range(1, -1, -1):
-            if _may_split(&ws.search, &children[i]):
+            if _can_split(&ws.search, &children[i]):
                 _push_open(ws, &children[i], mask)
     return GROWING if ws.n_open > 0 else COMPLETE
 
 
 cdef void _queue_if_splittable(Workspace* ws, int32_t index) noexcept nogil:
-    """Find the split of an open node and, if there is one, store its category set and queue the node by gain."""
+    """Find the split of the open node at this index; if there is one, store its set and queue the node by gain."""
     cdef Open* open = &ws.open[index]
     if find_split(&ws.search, open, _node_mask(ws, index)):
         memcpy(_node_set(ws, index), ws.search.set_words, ws.search.n_set_words * sizeof(uint32_t))
@@ -466,7 +477,11 @@ cdef void _queue_if_splittable(Workspace* ws, int32_t index) noexcept nogil:
 
 
 cdef Outcome grow_best_first(Workspace* ws, Grown* grown, Py_ssize_t* work) noexcept nogil:
-    """Split the open node of the largest gain repeatedly, until the limits are met or the work is done."""
+    """Split the open node of the largest gain until the maximum number of leaves or no split is left.
+
+    Stop earlier, returning GROWING, if `work[0]`, reduced by each split, is used up. Otherwise return COMPLETE, or
+    OUT_OF_MEMORY if memory runs out or a reduction failed.
+    """
     cdef const Forest* forest = ws.search.forest
     cdef Open open
     cdef Open children[2]
@@ -482,7 +497,7 @@ cdef Outcome grow_best_first(Workspace* ws, Grown* grown, Py_ssize_t* work) noex
         if not (reserve_open(ws, 2) and _split_node(ws, grown, &open, _node_set(ws, index), children)):
             return OUT_OF_MEMORY
         for i in range(2):
-            if _may_split(&ws.search, &children[i]):
+            if _can_split(&ws.search, &children[i]):
                 _push_open(ws, &children[i], _node_mask(ws, index))
                 _queue_if_splittable(ws, ws.n_open - 1)
     return GROWING if ws.n_heap > 0 and (grown.n + 1) // 2 < forest.limits.max_leaves else COMPLETE

@@ -15,7 +15,7 @@ cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) no
 cdef void add_task(
     Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
 ) noexcept nogil
-cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil
+cdef Outcome split_next_nodes(Workspace* ws, int32_t* n_leaves) noexcept nogil
 
 
 cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil

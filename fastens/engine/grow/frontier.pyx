@@ -33,8 +33,8 @@ cdef struct Partition:
     Py_ssize_t first_left[MAX_THREADS]
 
 
-cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
-    """Return the split of a node as the partition kernels read it."""
+cdef Decision _make_decision(const Workspace* ws, const Node* node) noexcept nogil:
+    """Return a node's split, and where its feature's codes are stored, in the form that partition kernels read."""
     cdef Decision decision
     cdef int64_t first
     decision.code_size, decision.pages = ws.table.code_size, ws.table.pages
@@ -57,15 +57,15 @@ cdef Decision _decision(const Workspace* ws, const Node* node) noexcept nogil:
     return decision
 
 
-cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
-    """Partition a node's rows between its children, which need not exist yet."""
+cdef void _partition_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nogil:
+    """Partition the rows of node `id` between its children, which need not exist yet, and set its `middle`."""
     cdef Node* node = &ws.nodes[id]
     cdef Partition partition
     cdef int32_t t
     partition.rows, partition.scratch = ws.rows + node.begin, ws.scratch_rows + node.begin
     partition.n_rows = node.end - node.begin
-    partition.decision = _decision(ws, node)
-    parallel_for(_split_part, &partition, n_threads)
+    partition.decision = _make_decision(ws, node)
+    parallel_for(_partition_part, &partition, n_threads)
     partition.n_left = 0
     for t in range(n_threads):
         partition.first_left[t] = partition.n_left
@@ -74,15 +74,15 @@ cdef void _split_node(Workspace* ws, int32_t id, int32_t n_threads) noexcept nog
     node.middle = node.begin + partition.n_left
 
 
-cdef void _split_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Write the rows of a part to scratch memory, the left ones first; count them."""
+cdef void _partition_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Partition a part of a node's rows in scratch memory, left ones first, and record the number of left ones."""
     cdef Partition* p = <Partition*>job
     cdef Py_ssize_t begin = p.n_rows * part // n_parts, end = p.n_rows * (part + 1) // n_parts
     p.n_left_of[part] = split_rows(&p.decision, p.rows + begin, end - begin, p.scratch + begin)
 
 
 cdef void _collect_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Copy the rows of a part from scratch memory to the ranges of the two children."""
+    """Copy the partitioned rows of a part from scratch memory to the row ranges of the two children."""
     cdef Partition* p = <Partition*>job
     cdef Py_ssize_t begin = p.n_rows * part // n_parts, end = p.n_rows * (part + 1) // n_parts
     cdef Py_ssize_t first_left = p.first_left[part]
@@ -92,7 +92,7 @@ cdef void _collect_part(void* job, int32_t part, int32_t n_parts) noexcept nogil
 
 
 cdef int32_t threads_for_rows(const Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
-    """Return the number of threads that a pass over `n_rows` rows justifies."""
+    """Return the number of threads, at most ws.n_threads, that a pass over `n_rows` rows keeps busy."""
     return <int32_t>max(1, min(<Py_ssize_t>ws.n_threads, n_rows // ROW_GRAIN))
 
 
@@ -103,13 +103,13 @@ cdef struct Placing:
 
 
 cdef void place_rows(Workspace* ws, const uint32_t* given, Py_ssize_t n_rows) noexcept nogil:
-    """Copy the rows of a tree to the array that growth reorders; NULL stands for all rows."""
+    """Copy the row indices `given`, or 0 .. n_rows - 1 if it is NULL, to ws.rows, which growth reorders."""
     cdef Placing placing = Placing(ws.rows, given, n_rows)
     parallel_for(_place_part, &placing, threads_for_rows(ws, n_rows))
 
 
 cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Write a part of the row indices that the tree is grown on."""
+    """Copy a part of the row indices to ws.rows (see `place_rows`), as the body of a parallel for."""
     cdef Placing* p = <Placing*>job
     cdef Py_ssize_t i
     for i in range(p.n_rows * part // n_parts, p.n_rows * (part + 1) // n_parts):
@@ -117,7 +117,7 @@ cdef void _place_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
-    """Append both children of a split node, with their sums and bounds."""
+    """Append both children of node `id`, which has a split, with their sums and bounds but without rows."""
     cdef Node* node = &ws.nodes[id]
     cdef Node* child
     cdef int32_t which
@@ -145,7 +145,7 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
 
 
 cdef void _add_sums_of_children(Workspace* ws, int32_t parent, int32_t left) noexcept nogil:
-    """Compute the children's sums for all outputs."""
+    """Set the sums of both children for all outputs; `parent` and `left` are node indices."""
     cdef Py_ssize_t k = ws.n_outputs, o
     for o in range(k):
         ws.sums_of_nodes[left * k + o] = ws.left_sums_of_nodes[parent * k + o]
@@ -173,8 +173,8 @@ cdef void _limit_children(Workspace* ws, const Node* node) noexcept nogil:
     right.value = min(max(right.value, right.lower), right.upper)
 
 
-cdef void _choose(Workspace* ws) noexcept nogil:
-    """Choose the nodes to split next: the best one, or all nodes of a level."""
+cdef void _choose_nodes(Workspace* ws) noexcept nogil:
+    """Move the nodes to split next from the queue to ws.chosen: the best one, or all if leaves are unlimited."""
     cdef int32_t n = 1 if ws.limits.max_leaves > 0 else ws.n_candidates
     ws.n_chosen = min(n, ws.n_candidates)
     for n in range(ws.n_chosen):
@@ -190,7 +190,7 @@ cdef struct SmallNodes:
 
 
 cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept nogil:
-    """Partition the rows of nodes: large nodes one by one on all threads, then small ones in parallel."""
+    """Partition the rows of n nodes unless done: large nodes one by one on all threads, then small ones in parallel."""
     cdef SmallNodes small = SmallNodes(ws, nodes, n, 0)
     cdef int32_t i, n_threads
     cdef Py_ssize_t small_rows = 0
@@ -199,25 +199,25 @@ cdef void split_nodes(Workspace* ws, const int32_t* nodes, int32_t n) noexcept n
         node = &ws.nodes[nodes[i]]
         n_threads = threads_for_rows(ws, node.end - node.begin)
         if node.middle < 0 and n_threads > 1:
-            _split_node(ws, nodes[i], n_threads)
+            _partition_node(ws, nodes[i], n_threads)
         elif node.middle < 0:
             small_rows += node.end - node.begin
-    parallel_for(_split_small, &small, threads_for_rows(ws, small_rows))
+    parallel_for(_partition_small_nodes, &small, threads_for_rows(ws, small_rows))
 
 
-cdef void _split_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Partition the rows of small nodes, taken from a shared counter, on one thread."""
+cdef void _partition_small_nodes(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Partition small nodes, taken from a shared counter, on one thread each, as the body of a parallel for."""
     cdef SmallNodes* small = <SmallNodes*>job
     cdef Workspace* ws = small.ws
     cdef int32_t i = next_item(&small.next)
     while i < small.n:
         if ws.nodes[small.nodes[i]].middle < 0:
-            _split_node(ws, small.nodes[i], 1)
+            _partition_node(ws, small.nodes[i], 1)
         i = next_item(&small.next)
 
 
 cdef void _split_chosen(Workspace* ws) noexcept nogil:
-    """Create the children of the chosen nodes, which divide their rows."""
+    """Create the children of the nodes in ws.chosen, partition the rows, and set the children's row ranges."""
     cdef int32_t i
     cdef Node* node
     cdef Node* left
@@ -232,7 +232,7 @@ cdef void _split_chosen(Workspace* ws) noexcept nogil:
 
 
 cdef bint may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexcept nogil:
-    """Return True if a node with these sums is large enough for two leaves and above the maximum depth."""
+    """Return True if a node of this depth and these sums is large enough for two leaves and not too deep."""
     return (
         depth < ws.limits.max_depth
         and sums.count >= 2 * ws.rules.min_count
@@ -244,7 +244,10 @@ cdef bint may_split(const Workspace* ws, int32_t depth, const Sums* sums) noexce
 cdef void add_task(
     Workspace* ws, int32_t counted, int32_t difference, bint want_counted, bint want_difference
 ) noexcept nogil:
-    """Plan the histogram of node `counted`, and of its sibling `difference` by subtraction (-1: none)."""
+    """Append a task: count node `counted`, and compute its sibling `difference` (-1 if unwanted) by subtraction.
+
+    The best split is searched for each node whose flag, want_counted or want_difference, is True.
+    """
     cdef Task* task = &ws.tasks[ws.n_tasks]
     task.counted = counted
     task.difference = difference
@@ -255,13 +258,13 @@ cdef void add_task(
     ws.n_tasks += 1
 
 
-cdef inline Py_ssize_t _rows(const Node* node) noexcept nogil:
+cdef inline Py_ssize_t _n_rows(const Node* node) noexcept nogil:
     """Return the number of rows of a node."""
     return node.end - node.begin
 
 
-cdef void _plan(Workspace* ws) noexcept nogil:
-    """Plan the tasks for the children of the nodes just split; a kept parent's slot goes to its larger child."""
+cdef void _plan_tasks(Workspace* ws) noexcept nogil:
+    """Set ws.tasks to the tasks of the children of ws.chosen; a parent's histogram slot goes to its larger child."""
     cdef int32_t i, smaller, larger
     cdef bint want_smaller, want_larger
     cdef Node* parent
@@ -283,7 +286,7 @@ cdef void _plan(Workspace* ws) noexcept nogil:
             parent.slot = -1
             if parent.ahead >= 0:
                 ws.nodes[smaller].slot = parent.ahead
-            elif ws.ranks != NULL or (want_smaller and _rows(&ws.nodes[smaller]) >= ws.kept_rows):
+            elif ws.ranks != NULL or (want_smaller and _n_rows(&ws.nodes[smaller]) >= ws.kept_rows):
                 ws.nodes[smaller].slot = take_slot(ws)
             add_task(ws, smaller, larger, want_smaller, want_larger)
             ws.tasks[ws.n_tasks - 1].exchange = parent.exchange
@@ -295,9 +298,9 @@ cdef void _plan(Workspace* ws) noexcept nogil:
 
 
 cdef void _collect_candidates(Workspace* ws) noexcept nogil:
-    """Queue the nodes that have a split, forced splits first.
+    """Queue the nodes of the finished tasks that have a split, forced splits first.
 
-    The other nodes, and nodes too small to be kept, release their slots.
+    The other nodes, and nodes too small to be kept, release their histogram slots.
     """
     cdef int32_t i, which, id
     cdef Node* node
@@ -309,23 +312,26 @@ cdef void _collect_candidates(Workspace* ws) noexcept nogil:
             node = &ws.nodes[id]
             if node.split.feature >= 0:
                 push_heap(ws.candidates, &ws.n_candidates, INFINITY if node.forced >= 0 else node.split.gain, id)
-            if node.split.feature < 0 or (ws.ranks == NULL and _rows(node) < ws.kept_rows):
+            if node.split.feature < 0 or (ws.ranks == NULL and _n_rows(node) < ws.kept_rows):
                 release_slot(ws, node)
 
 
-cdef Outcome next_set(Workspace* ws, int32_t* n_leaves) noexcept nogil:
-    """After the planned tasks: split the next set of nodes and plan the tasks of their children."""
+cdef Outcome split_next_nodes(Workspace* ws, int32_t* n_leaves) noexcept nogil:
+    """Split the next nodes after the planned tasks, add to n_leaves[0], and plan the tasks of their children.
+
+    Return GROWING, COMPLETE if no split or no further leaf is possible, or OUT_OF_MEMORY.
+    """
     _collect_candidates(ws)
     if ws.n_candidates == 0 or (ws.limits.max_leaves > 0 and n_leaves[0] >= ws.limits.max_leaves):
         return COMPLETE
     if not reserve_nodes(ws, 2 * ws.n_candidates):
         return OUT_OF_MEMORY
-    _choose(ws)
+    _choose_nodes(ws)
     _split_chosen(ws)
     n_leaves[0] += ws.n_chosen
     ws.n_tasks = 0
     if ws.limits.max_leaves == 0 or n_leaves[0] < ws.limits.max_leaves:
-        _plan(ws)
+        _plan_tasks(ws)
     return GROWING
 
 
@@ -336,7 +342,7 @@ cdef enum:
 
 
 cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil:
-    """Find the best splits of the planned tasks, if n_left more splits may follow.
+    """Find the best splits of the planned tasks over all ranks, if at most n_left more splits may follow.
 
     Return False if memory runs out or a reduction failed.
     """
@@ -362,7 +368,7 @@ cdef bint run_on_ranks(Workspace* ws, int32_t n_left) noexcept nogil:
 
 
 cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil:
-    """Wait for the reductions up to `last`; return False if one failed."""
+    """Wait for the reductions of histograms up to number `last` (from 1); return False if one failed."""
     cdef PendingSum* these
     cdef int32_t i
     while ws.n_ended < last:
@@ -378,7 +384,10 @@ cdef bint end_exchanges(Workspace* ws, int32_t last) noexcept nogil:
 
 
 cdef bint _begin_exchange(Workspace* ws, int32_t first, int32_t end) noexcept nogil:
-    """Count the nodes of some tasks, and begin to reduce their histograms, if any."""
+    """Count the nodes of tasks first .. end - 1 unless done, and begin to reduce their histograms over the ranks.
+
+    Return False if memory or histogram slots run out or the reduction failed.
+    """
     cdef PendingSum* these = &ws.travelling[(ws.n_begun + 1) % MAX_PENDING_SUMS]
     cdef int32_t i
     if first == end:
@@ -403,7 +412,7 @@ cdef bint _begin_exchange(Workspace* ws, int32_t first, int32_t end) noexcept no
 
 
 cdef void _clear_gaps(const Table* table, int64_t* cells) noexcept nogil:
-    """Clear the wide cells that do not belong to a code, because messages must be small."""
+    """Set the wide cells between columns, which belong to no code, to 0, because messages must be small."""
     cdef Py_ssize_t c, first, end
     for c in range(table.n_columns):
         first = table.columns[c].offset + table.columns[c].n_codes
@@ -414,9 +423,9 @@ cdef void _clear_gaps(const Table* table, int64_t* cells) noexcept nogil:
 # Speculative nodes, which may be split soon ---------------------------------------------------------------------------
 
 cdef int32_t _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
-    """Plan tasks, after the others, that count the nodes most likely to be split; return their number.
+    """Plan tasks that count a future child of each of the nodes most likely to be split; return their number.
 
-    Their histograms are part of the next reduction.
+    They follow the other tasks and are part of the next reduction. At most n_left more splits may follow.
     """
     cdef Candidate last = Candidate(INFINITY, -1)
     cdef Py_ssize_t room = MAX_SENT // (ws.table.n_counted * ws.n_outputs) - ws.n_tasks
@@ -430,7 +439,7 @@ cdef int32_t _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
             break
         last = ws.candidates[place]
         node = &ws.nodes[last.node]
-        if node.ahead < 0 and _has_tasks(ws, node):
+        if node.ahead < 0 and _child_may_split(ws, node):
             node.ahead = take_slot(ws)
             if node.ahead < 0:
                 break
@@ -439,12 +448,12 @@ cdef int32_t _plan_ahead(Workspace* ws, int32_t n_left) noexcept nogil:
             n += 1
     split_nodes(ws, ws.chosen, n)
     for _i in range(n):
-        _add_ahead(ws, ws.chosen[_i], _i)
+        _add_task_ahead(ws, ws.chosen[_i], _i)
     return n
 
 
 cdef int32_t _next_best(const Workspace* ws, const Candidate* before) noexcept nogil:
-    """Return the index of the next best candidate after another one, or -1."""
+    """Return the index of the best queued candidate that comes after `before`, or -1 if there is none."""
     cdef int32_t i, best = -1
     for i in range(ws.n_candidates):
         if precedes(before, &ws.candidates[i]) and (best < 0 or precedes(&ws.candidates[i], &ws.candidates[best])):
@@ -452,14 +461,14 @@ cdef int32_t _next_best(const Workspace* ws, const Candidate* before) noexcept n
     return best
 
 
-cdef inline bint _has_tasks(const Workspace* ws, const Node* node) noexcept nogil:
-    """Return True if a child may be split in turn."""
+cdef inline bint _child_may_split(const Workspace* ws, const Node* node) noexcept nogil:
+    """Return True if a future child of a node that has a split may be split in turn."""
     cdef Sums right = sums_difference(&node.sums, &node.split.left)
     return may_split(ws, node.depth + 1, &node.split.left) or may_split(ws, node.depth + 1, &right)
 
 
-cdef void _add_ahead(Workspace* ws, int32_t id, int32_t place) noexcept nogil:
-    """Plan to count the smaller child of a node before that child exists in the tree."""
+cdef void _add_task_ahead(Workspace* ws, int32_t id, int32_t place) noexcept nogil:
+    """Write the `place`-th task, from 0, after the planned ones: it counts the smaller future child of node `id`."""
     cdef const Node* node = &ws.nodes[id]
     cdef Node* counted = &ws.nodes[ws.n_nodes + place]
     counted.parent, counted.slot = id, node.ahead

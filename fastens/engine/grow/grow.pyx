@@ -13,10 +13,10 @@ from libc.string cimport memcpy, memset
 
 from fastens.engine.splits.goes_left cimport set_size
 from fastens.engine.grow.frontier cimport (
-    COMPLETE, GROWING, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, next_set, place_rows, threads_for_rows
+    COMPLETE, GROWING, NOT_FINITE, OUT_OF_MEMORY, Outcome, add_task, split_next_nodes, place_rows, threads_for_rows
 )
 from fastens.engine.grow.leaves cimport (
-    add_to_all, dispersion, is_kept, node_sums, prune_cost_complexity, root_of_noise,
+    add_leaf_values, dispersion, is_kept, node_sums, prune_cost_complexity, root_of_noise,
     sums_of_output,
 )
 from fastens.engine.grow.leaves cimport allow_stored, set_table
@@ -110,7 +110,7 @@ cdef class Grower:
         free_workspace(&self.ws)
 
     cdef _set_outputs(self):
-        """Set the payloads of each output, and allocate the words of the rows if the table is small."""
+        """Set each output's weights and payload addresses, and allocate the words of rows if the table is small."""
         cdef uint8_t[:, :] payloads = self.matrix.payloads
         cdef Output* out
         cdef int32_t o
@@ -124,7 +124,7 @@ cdef class Grower:
                 raise MemoryError(f"no memory for the words of {self.matrix.n_rows} rows")
 
     cdef _set_limits(self):
-        """Set the limits of trees and of splits that do not depend on the units of the sums."""
+        """Set the limits of trees, and the rules of splits that do not depend on the units of quantised sums."""
         rules = self.rules
         self.ws.limits = read_limits(rules, self.ws.table.n_features)
         self.ws.features_per_tree = rules.features_per_tree or self.ws.table.n_features
@@ -136,7 +136,7 @@ cdef class Grower:
         self.set_fewest_rows(rules.min_samples_leaf)
 
     cdef _set_most_stored(self):
-        """Set the largest number of rows that share a stored code, if cells may omit the code of zeros."""
+        """Set ws.most_stored, the maximum number of rows that share a stored code, if cells of zeros may overflow."""
         # Searches with bounds, categories or forced splits read the cell of zeros, which must not overflow.
         is_bound = self.rules.clip_to_bounds or self.matrix.is_categorical.any() or self.ws.forced != NULL
         if self.matrix.is_sparse and self.ws.n_outputs == 1 and not is_bound:
@@ -144,14 +144,14 @@ cdef class Grower:
             self.ws.most_stored = np.bincount(cells, minlength=1).max()
 
     def set_fewest_rows(self, int64_t fewest):
-        """Set the minimum number of rows in a leaf of the following trees."""
+        """Set the minimum leaf size of the following trees; without weights, min_weight_leaf may raise it."""
         self.ws.rules.min_count = fewest
         if self.weights.factors is None:
             # For unweighted rows, the count is the weight, so packed cells do not store another weight.
             self.ws.rules.min_count = max(fewest, <int64_t>ceil(min(self.rules.min_weight_leaf, 0x7FFFFFFF)))
 
     def set_monotone(self, const int8_t[::1] signs):
-        """Set the monotone constraints of the following trees."""
+        """Set the monotone constraints of the following trees: 1, -1 or 0 for each feature."""
         cdef int32_t f
         self.rules = replace(self.rules, monotone=np.asarray(signs))
         self.ws.limits = read_limits(self.rules, self.ws.table.n_features)
@@ -159,7 +159,7 @@ cdef class Grower:
             self.ws.features[f].monotone = signs[f]
 
     cdef _set_forced(self):
-        """Set the forced first splits, if there are any."""
+        """Set the forced first splits and their category sets from the rules, if there are any."""
         cdef const int32_t[:, ::1] splits
         cdef const uint32_t[::1] words
         if self.rules.forced_splits is not None:
@@ -175,14 +175,14 @@ cdef class Grower:
             self.ws.near = &places[0]
 
     cdef _set_ranks(self, comm):
-        """Set the exchange of sums, if there are several ranks."""
+        """Set up the exchange of sums with the other ranks of `comm`, if there are several ranks."""
         if comm.size > 1:
             self.exchange = Exchange(comm)
             self.ws.ranks = self.source.ranks = &self.exchange.ranks
             self.ws.kept_rows = 0
 
     cdef _set_weights(self, bint constant_hessian):
-        """Set the row weights, as copies and factors."""
+        """Set the row weights as copies and factors; constant_hessian: all hessians are 1 before weighting."""
         cdef const float64_t[::1] copies, factors
         cdef bint has_factors = self.weights.factors is not None
         self.source.n_rows = self.matrix.n_rows
@@ -199,22 +199,22 @@ cdef class Grower:
         self.need_weights = has_factors and self.rules.min_weight_leaf > 0
 
     cdef _set_rows(self, rows):
-        """Set the rows of the next tree: an array that must outlive its growth, or None for all rows."""
+        """Set the rows of the next tree: uint32 indices that must outlive its growth, or None for all rows."""
         cdef const uint32_t[::1] given
         self.given_rows, self.n_rows = NULL, self.matrix.n_rows
         if rows is not None:
             given = rows
             self.given_rows, self.n_rows = &given[0], given.shape[0]
-        self.ws.outputs[0].quantised.fresh = self.ws.scratch_rows if rows is None and self._may_wait() else NULL
+        self.ws.outputs[0].quantised.fresh = self.ws.scratch_rows if rows is None and self._delays_payloads() else NULL
         self.ws.n_threads = self.ws.max_threads if self.n_rows * self.ws.table.codes_per_row >= WORK_WITH_HELPERS else 1
 
-    cdef bint _may_wait(self) noexcept:
-        """Return True if the root's histogram pass may copy the payloads of all rows to their records."""
+    cdef bint _delays_payloads(self) noexcept:
+        """Return True if copying payloads to the records may be left to the root's histogram pass over all rows."""
         cdef const Quantised* quantised = &self.ws.outputs[0].quantised
         return self.ws.n_outputs == 1 and quantised.words == NULL and quantised.payload_stride == self.ws.table.stride
 
     cdef bint _quantise(self) noexcept nogil:
-        """Quantise the gradients; return False if one is not finite."""
+        """Quantise all gradients; return False if one is not finite, memory runs out or a reduction failed."""
         cdef Output* out
         cdef int32_t o
         for o in range(self.ws.n_outputs):
@@ -226,7 +226,7 @@ cdef class Grower:
         return True
 
     cdef _scale_rules(self):
-        """Convert the rules to the units of the quantised sums, which change from tree to tree."""
+        """Convert the split rules of each output to the units of its quantised sums, which change from tree to tree."""
         cdef Output* out
         cdef SplitUnits units
         cdef int32_t o
@@ -242,13 +242,13 @@ cdef class Grower:
             self.ws.rules.min_hessian = 0       # the limit applies to the mean over the outputs
 
     cdef _set_l2(self):
-        """Set the L2 penalty of every output, once its rows are in place."""
+        """Set each output's L2 penalty for the next tree, after its rows: it may depend on their noise."""
         cdef int32_t o
         cdef bint follows_noise = self.rules.noise_l2 > 0
         cdef float64_t l2 = self.rules.l2_regularization, hessian
         if follows_noise:
             with nogil:
-                self._sum_up()
+                self._sum_nodes()
         for o in range(self.ws.n_outputs):
             if follows_noise:
                 hessian = sums_of_output(&self.ws, o)[0].hessian
@@ -257,7 +257,7 @@ cdef class Grower:
             self.ws.outputs[o].l2 = l2
 
     cdef bint _init_root(self) noexcept nogil:
-        """Set up the rows of the tree and create the root; return False if memory runs out."""
+        """Copy the tree's rows, create the root and plan its task; return False if memory runs out."""
         cdef Workspace* ws = &self.ws
         place_rows(ws, self.given_rows, self.n_rows)
         ws.n_nodes = ws.n_candidates = ws.n_tasks = ws.n_begun = ws.n_ended = 0
@@ -280,7 +280,7 @@ cdef class Grower:
         return True
 
     cdef _limit_root(self):
-        """Set the bounds of the root; with several outputs, bounds are only applied to the grown tree."""
+        """Set the value bounds of the root; with several outputs, bounds are only applied to the grown tree."""
         cdef Node* root = &self.ws.nodes[0]
         cdef const Scales* scales = &self.ws.outputs[0].quantised.scales
         cdef float64_t step = INFINITY
@@ -291,7 +291,7 @@ cdef class Grower:
         root.limits.is_free = step == INFINITY and not (is_single and self.rules.path_smooth > 0)
 
     cdef Outcome _begin(self):
-        """Quantise the gradients and create the root; return GROWING, or the reason why growth cannot begin."""
+        """Prepare the next tree: quantise, create the root, set rules; return GROWING, NOT_FINITE or OUT_OF_MEMORY."""
         cdef bint is_ready
         with nogil:
             is_ready = self._quantise()
@@ -317,6 +317,17 @@ cdef class Grower:
             Rows to grow on, in ascending order. If None, all rows are used.
         seed : int
             Seed for the features drawn at each node.
+
+        Returns
+        -------
+        Tree
+
+        Raises
+        ------
+        ValueError
+            If a gradient or hessian is not finite.
+        MemoryError
+            If there is no memory for the nodes.
         """
         cdef Workspace* ws = &self.ws
         cdef const float32_t[:, ::1] g = gradients.reshape(ws.n_outputs, -1)
@@ -334,34 +345,37 @@ cdef class Grower:
             with nogil:
                 while outcome == GROWING and work < WORK_BETWEEN_SIGNALS:
                     work += _work_of_tasks(ws)
-                    outcome = next_set(ws, &n_leaves) if self._run(n_leaves) else OUT_OF_MEMORY
+                    outcome = split_next_nodes(ws, &n_leaves) if self._find_splits(n_leaves) else OUT_OF_MEMORY
             PyErr_CheckSignals()
         if outcome == COMPLETE:
             with nogil:
                 if end_exchanges(ws, ws.n_begun):
-                    self._sum_up()
+                    self._sum_nodes()
         if self.exchange is not None and self.exchange.error is not None:
             raise self.exchange.error
         if outcome == NOT_FINITE:
             raise ValueError("learning_rate must be lower: with it the gradients of the loss are not finite.")
         if outcome == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for the nodes of a tree of {n_leaves} leaves")
-        tree = self._tree()
+        tree = self._make_tree()
         if self.rules.clip_to_bounds and not self.renews_leaves:
             self._bind_values(tree)
         if self.near is not None:
             self.near.choose(tree)
         return tree
 
-    cdef bint _run(self, int32_t n_leaves) noexcept nogil:
-        """Find the best splits of the planned tasks; return False if memory runs out or a reduction failed."""
+    cdef bint _find_splits(self, int32_t n_leaves) noexcept nogil:
+        """Find the best splits of the planned tasks of a tree with n_leaves leaves so far.
+
+        Return False if memory runs out or a reduction failed.
+        """
         if self.ws.ranks != NULL:
             return run_on_ranks(&self.ws, self.ws.limits.max_leaves - n_leaves)
         run_tasks(&self.ws)
         return True
 
-    cdef void _sum_up(self) noexcept nogil:
-        """Compute the exact sums of every node."""
+    cdef void _sum_nodes(self) noexcept nogil:
+        """Compute the exact sums of every node for all outputs, over all ranks."""
         cdef Workspace* ws = &self.ws
         cdef int32_t o
         cdef int64_t* sums
@@ -370,8 +384,8 @@ cdef class Grower:
         sums = <int64_t*>ws.sums
         sum_over(ws.ranks, &sums, 1, ws.n_outputs * ws.n_nodes * <Py_ssize_t>(sizeof(Moments) // sizeof(int64_t)))
 
-    cdef _tree(self):
-        """Return the arrays of the tree just grown, after pruning."""
+    cdef _make_tree(self):
+        """Prune the tree just grown and return it as a Tree; also set self.dispersion and self.hessians."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i, k, n
         cdef const Node* node
@@ -416,7 +430,7 @@ cdef class Grower:
         )
 
     cdef _bind_values(self, tree):
-        """Move the Newton steps of a tree within their bounds, in place."""
+        """Smooth and clip tree.value, the Newton steps, to the tree's bounds, in place; see `clip_to_bounds`."""
         hessians = tree.weight[:, None] if self.hessians is None else self.hessians
         for column, hessian in enumerate(hessians.T):
             value = tree.value[:, column].copy()
@@ -424,11 +438,11 @@ cdef class Grower:
             tree.value[:, column] = value
 
     cdef float64_t _gain_unit(self) noexcept nogil:
-        """Return the unit of split gains; with several outputs, gains are in units of the loss."""
+        """Return the factor that converts split gains to units of the loss; it is 1 with several outputs."""
         return self.ws.outputs[0].gain_unit if self.ws.n_outputs == 1 else 1.0
 
     cdef float64_t _dispersion(self) noexcept nogil:
-        """Return the dispersion of the gradients, summed over the outputs."""
+        """Return the dispersion of the gradients (see `dispersion`), summed over the outputs."""
         cdef int32_t o
         cdef float64_t total = 0.0
         for o in range(self.ws.n_outputs):
@@ -436,9 +450,9 @@ cdef class Grower:
         return total
 
     cdef _values(self, weight):
-        """Return the Newton steps of every node, (n_nodes, n_outputs).
+        """Return the Newton steps of every node of the pruned tree, shape (n_nodes, n_outputs).
 
-        With several outputs, also set the weights to the mean hessian.
+        With several outputs, also set self.hessians, and write the mean hessian of each node to `weight`.
         """
         cdef int32_t o
         values = np.empty((len(weight), self.ws.n_outputs))
@@ -450,7 +464,10 @@ cdef class Grower:
         return values
 
     cdef void _newton_steps(self, int32_t output, float64_t[:, ::1] steps, float64_t[:, ::1] hessians):
-        """Write -G / (H + lambda) of every node from exact sums (Chen & Guestrin 2016, eq. 5), and H if needed."""
+        """Write each node's -G / (H + lambda) for one output to `steps` and, unless None, its H to `hessians`.
+
+        G and H are exact sums (Chen & Guestrin 2016, eq. 5); both arrays have the shape (n_nodes, n_outputs).
+        """
         cdef Workspace* ws = &self.ws
         cdef const Moments* sums = sums_of_output(ws, output)
         cdef const Scales* scales = &ws.outputs[output].quantised.scales
@@ -469,7 +486,7 @@ cdef class Grower:
                 hessians[node.place, output] = hessian
 
     cdef _category_words(self, int32_t[::1] category_set):
-        """Return the category sets of the nodes that split on categories, without gaps."""
+        """Return the words of all category sets, without gaps, and write each node's offset to `category_set`."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i, k, n_words = 0, n = 0
         cdef const Node* node
@@ -489,7 +506,7 @@ cdef class Grower:
         return words
 
     def leaves(self):
-        """Return the leaves of the tree just grown: nodes, rows leaf by leaf, and the offset of each leaf."""
+        """Return the leaves of the tree just grown: node indices, row indices leaf by leaf, and each leaf's offset."""
         cdef Workspace* ws = &self.ws
         cdef int32_t i
         leaves = sorted(
@@ -503,14 +520,17 @@ cdef class Grower:
         return np.array([place for place, _, _ in leaves]), np.concatenate(parts), starts
 
     def add_values(self, value, raw):
-        """Add each row's leaf value of the tree just grown to `raw`, (n_rows,) or (n_outputs, n_rows)."""
+        """Add the value of each row's leaf in the tree just grown to `raw`, (n_rows,) or (n_outputs, n_rows).
+
+        `value` has the shape (n_nodes, n_outputs).
+        """
         cdef const float64_t[::1] values
         cdef float64_t[::1] of_output
         cdef int32_t n_threads = threads_for_rows(&self.ws, self.ws.nodes[0].end)
         for column, own in enumerate(raw if raw.ndim == 2 else raw[None]):
             values, of_output = np.ascontiguousarray(value[:, column]), own
             if self.ws.nodes[0].end <= FEW_ROWS:
-                add_to_all(&self.ws, &values[0], of_output.shape[0], 1, &of_output[0])
+                add_leaf_values(&self.ws, &values[0], of_output.shape[0], 1, &of_output[0])
             else:
                 with nogil:
-                    add_to_all(&self.ws, &values[0], of_output.shape[0], n_threads, &of_output[0])
+                    add_leaf_values(&self.ws, &values[0], of_output.shape[0], n_threads, &of_output[0])

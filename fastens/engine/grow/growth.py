@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastens.engine.comm import LOCAL, Comm, is_any, max_floats, sum_ints
 from fastens.engine.grow.grow import Grower
-from fastens.engine.grow.leaves import clip_to_bounds, leaf_means, places, weakest_links
+from fastens.engine.grow.leaves import clip_to_bounds, leaf_means, pruned_indices, weakest_links
 from fastens.engine.limits import Limits
 from fastens.engine.losses.losses import exact_sum, weighted_mean
 from fastens.engine.names import are_positions, have_numbers, plain_name
@@ -38,7 +38,7 @@ ForcedNodes = tuple[NDArray[np.int32], NDArray[np.uint32]]
 def weight_unit(
     weights: NDArray[np.float64] | None, copies: NDArray[np.float64] | None = None, comm: Comm = LOCAL
 ) -> float:
-    """Return the weight of one row in penalties: the mean weight, counting copies of rows, but at most 1."""
+    """Return the mean of `weights` (None: 1) over copies of rows on all ranks, but at most 1; it scales penalties."""
     return 1.0 if weights is None else min(1.0, weighted_mean(weights, copies, comm))
 
 
@@ -116,7 +116,7 @@ class GrowthParameters(Limits):
     forced_splits: ForcedNodes | None = None
 
     def in_units(self, unit: float) -> GrowthParameters:
-        """Return the parameters scaled to rows of this mean weight, so that small weights do not act like few rows."""
+        """Return the parameters with the minimum hessian and L2 penalties multiplied by `unit`, the mean weight."""
         if unit == 1:
             return self
         scaled = ("min_child_weight", "l2_regularization", "noise_l2")
@@ -130,13 +130,13 @@ class GrowthParameters(Limits):
         return self.l2_regularization + of_noise
 
     def of_output(self, output: int) -> GrowthParameters:
-        """Return the parameters of the trees of an output, which may have constraints of its own."""
+        """Return the parameters of the trees of an output: with its row of `monotone`, if this has two axes."""
         if self.monotone is None or self.monotone.ndim == 1:
             return self
         return replace(self, monotone=self.monotone[output])
 
     def fewest_rows(self, tail: float, n_rows: float) -> int:
-        """Return the minimum leaf size, given the share of rows on the smaller side of a quantile and the row count."""
+        """Return the minimum leaf size, given the share of rows on a quantile's smaller side and a tree's row count."""
         of_tail = min(self.min_samples_tail / tail, MAX_L2_SHARE_OF_ROWS * n_rows)
         return max(self.min_samples_leaf, math.ceil(of_tail * (1 - 1e-12)))
 
@@ -182,7 +182,7 @@ class RowWeights:
         comm: Comm = LOCAL,
         weight_before_classes: NDArray[np.float64] | None = None,
     ) -> RowWeights:
-        """Return the decomposition of weights.
+        """Return the decomposition of this rank's positive weights (None: all 1), and warn if integers sum to 2**31.
 
         If class weights are included, `weight_before_classes` holds the weights without them.
         """
@@ -213,7 +213,7 @@ class RowWeights:
         return self.copies is None and self.factors is None
 
     def n_copies_of(self, rows: NDArray[np.uint32] | None) -> float:
-        """Return the number of copies of some of a rank's rows, summed over all ranks; if None, of all rows."""
+        """Return the number of copies of this rank's rows at these indices (None: all), summed over all ranks."""
         if rows is None:
             return self.n_copies
         return sum_ints(self.comm, len(rows) if self.copies is None else int(self.copies[rows].sum()))[0]
@@ -268,7 +268,7 @@ class TreeGrower(Grower):
         super().__init__(matrix, rules, weights, constant_hessian, renews_leaves, n_threads)
 
     def start_output(self, output: int) -> None:
-        """Set the monotone constraints of the following trees, if each output has constraints of its own."""
+        """Set the monotone constraints of the following trees, which fit `output`, if each output has its own."""
         rules = self.of_outputs.of_output(output)
         if rules is not self.of_outputs:
             self.set_monotone(rules.monotone)
@@ -284,7 +284,7 @@ class TreeGrower(Grower):
     ) -> Tree:
         """Return the tree that was just grown with leaf values that `loss` computes from the residuals of its rows.
 
-        If given, `factors` of the rows that the tree was grown on are multiplied by their weights. `column` is the
+        If not None, `factors`, one for each row that the tree was grown on, multiply the rows' weights. `column` is the
         index of the output whose values are replaced.
         """
         nodes, rows, starts = self.leaves()
@@ -356,7 +356,7 @@ class ColumnLookup:
         return isinstance(item, Hashable) and plain_name(item) in self._positions
 
     def position(self, parameter: str, item: Any) -> int:
-        """Return the position of a column given by name or by position."""
+        """Return the index of a column given by name or index; raise ValueError, naming the parameter, if unknown."""
         if self.is_name(item):
             return self._positions[plain_name(item)]
         is_whole = isinstance(item, numbers.Integral) and not isinstance(item, bool | np.bool_)
@@ -368,7 +368,10 @@ class ColumnLookup:
         return int(item)
 
     def values(self, parameter: str, column_values: Any, default: float) -> NDArray[np.float64]:
-        """Return one number per column, from an array of all columns or a dict of some columns."""
+        """Return one number per column, from an array of all columns or a dict of some (others get `default`).
+
+        Raise ValueError, naming the parameter, for unknown columns, numbers that are not finite or a wrong length.
+        """
         out = np.full(self.n_features, default)
         if isinstance(column_values, Mapping):
             for item, value in column_values.items():
@@ -395,7 +398,10 @@ def _number(parameter: str, value: Any) -> float:
 
 
 def count_of(wanted: float | str | None, n_features: int, *, up: bool = False) -> int:
-    """Return the number of features given by a count, a fraction (rounded down or up), "sqrt", "log2" or None (all)."""
+    """Return the number of features given by a count, a fraction, "sqrt", "log2" or None (all).
+
+    Fractions are rounded up if `up`, otherwise down to at least 1.
+    """
     if wanted is None:
         return n_features
     if isinstance(wanted, str):
@@ -406,7 +412,7 @@ def count_of(wanted: float | str | None, n_features: int, *, up: bool = False) -
 
 
 def is_by_class(monotonic_cst: Any) -> bool:
-    """Return True if `monotonic_cst` has constraints for each class: a dict of such, or an array of two axes."""
+    """Return True if `monotonic_cst` differs by class: a dict of dicts or arrays, or an array of two axes."""
     if isinstance(monotonic_cst, Mapping):
         return any(isinstance(value, Mapping) or np.ndim(value) > 0 for value in monotonic_cst.values())
     return monotonic_cst is not None and not isinstance(monotonic_cst, str) and np.ndim(monotonic_cst) == 2
@@ -428,7 +434,8 @@ def monotone_signs(
 ) -> NDArray[np.int8] | None:
     """Return `monotonic_cst` as 1, -1 or 0 for each column, or None if there are no constraints.
 
-    Constraints by class have a row for each of the `classes`.
+    Constraints by class have a row for each of the `classes`. Raise ValueError for other signs, unknown columns or
+    classes, and constraints on categorical columns.
     """
     if monotonic_cst is None:
         return None
@@ -452,7 +459,10 @@ def monotone_signs(
 def _signs_of_classes(
     monotonic_cst: Any, columns: ColumnLookup, is_categorical: NDArray[np.bool_], classes: Sequence[Any] | None
 ) -> NDArray[np.int8] | None:
-    """Return monotone signs of shape (n_classes, n_features), or None if there are no constraints."""
+    """Return constraints by class as signs of shape (n_classes, n_features), or None if there are none.
+
+    Raise ValueError for fewer than three classes, unknown classes or a wrong number of rows.
+    """
     labels = [] if classes is None else [each.item() if isinstance(each, np.generic) else each for each in classes]
     if len(labels) < 3:
         raise ValueError(
@@ -473,7 +483,10 @@ def _signs_of_classes(
 
 
 def feature_chances(feature_weights: Any, columns: ColumnLookup) -> NDArray[np.float64] | None:
-    """Return `feature_weights` as sampling weights scaled to a maximum of 1; columns missing from a dict get 1."""
+    """Return `feature_weights` as sampling weights with maximum 1, or None; columns missing from a dict get 1.
+
+    Raise ValueError if a weight is negative or all are 0.
+    """
     if feature_weights is None:
         return None
     weights = columns.values("feature_weights", feature_weights, 1.0)
@@ -484,9 +497,10 @@ def feature_chances(feature_weights: Any, columns: ColumnLookup) -> NDArray[np.f
 
 
 def interaction_groups(interaction_cst: Any, columns: ColumnLookup) -> tuple[int | None, NDArray[np.uint8] | None]:
-    """Return `interaction_cst` as the maximum number of features on a path, or as groups, (n_groups, n_features).
+    """Return the pair of the maximum number of features on a path and the groups that `interaction_cst` defines.
 
-    As in scikit-learn, the columns that do not belong to any group form an additional group.
+    One or both are None; groups are a uint8 mask (n_groups, n_features). As in scikit-learn, the columns that do not
+    belong to any group form an additional group. Raise ValueError for anything else.
     """
     if interaction_cst is None:
         return None, None
@@ -560,7 +574,7 @@ def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
         True for nodes that become leaves. The leaves of the tree remain leaves in any case.
     """
     is_inner = tree.left_child > 0
-    number, kept = places(np.ascontiguousarray(tree.left_child), (is_leaf | ~is_inner).view(np.uint8))
+    number, kept = pruned_indices(np.ascontiguousarray(tree.left_child), (is_leaf | ~is_inner).view(np.uint8))
     ends = (is_leaf & is_inner)[kept].nonzero()[0]
     arrays = {name: array.take(kept, axis=0) for name, array in vars(tree).items() if name != "category_words"}
     arrays["left_child"] = number.take(arrays["left_child"])
@@ -571,6 +585,6 @@ def cut(tree: Tree, is_leaf: NDArray[np.bool_]) -> Tree:
 
 
 def _links(tree: Tree) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
-    """Return the alpha and gain of each branch, per unit of weight, and the nodes that are pruned by themselves."""
+    """Return `weakest_links` of the tree: alpha and gain of each branch per unit of weight, and separate branches."""
     gain = np.ascontiguousarray(tree.gain, dtype=np.float64) / np.float64(tree.weight[0])
     return weakest_links(np.ascontiguousarray(tree.left_child), gain)

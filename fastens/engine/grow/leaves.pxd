@@ -17,7 +17,7 @@ cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept n
 cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil
 cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil
 cdef int32_t prune_cost_complexity(Workspace* ws, float64_t gain_unit, float64_t penalty) noexcept nogil
-cdef void add_to_all(
+cdef void add_leaf_values(
     const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t n_threads, float64_t* raw
 ) noexcept nogil
 

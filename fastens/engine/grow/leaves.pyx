@@ -26,7 +26,7 @@ cdef enum:
 cdef int32_t _find_leaves(
     const Workspace* ws, Py_ssize_t first_row, Py_ssize_t end_row, LeafRows* leaves
 ) noexcept nogil:
-    """Write the ranges of each leaf's rows from first_row to end_row; return the number of ranges.
+    """Write each leaf's range of rows first_row .. end_row - 1 to `leaves`; return the number of ranges.
 
     Rows are ascending in a leaf. Only if it was partitioned ahead of a split that did not follow, there are two
     ascending ranges.
@@ -49,7 +49,7 @@ cdef inline void _set_range(
     const Workspace* ws, int32_t node, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t first_row, Py_ssize_t end_row,
     LeafRows* leaf,
 ) noexcept nogil:
-    """Set the rows of a leaf that are in the tile from first_row to end_row, by bisection."""
+    """Set `leaf` to the rows first_row .. end_row - 1 among the ascending ws.rows[begin:end], by bisection."""
     leaf.node = node
     leaf.next = first_at_least(ws.rows, begin, end, first_row)
     leaf.end = first_at_least(ws.rows, leaf.next, end, end_row)
@@ -63,7 +63,7 @@ cdef struct Summing:
 
 
 cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept nogil:
-    """Compute the exact sums of every node for an output, bottom-up from the rows of the leaves."""
+    """Compute one output's exact sums of every node on this rank, bottom-up from the rows of the leaves."""
     cdef int32_t i, t
     cdef const Node* node
     cdef Moments* sums = sums_of_output(ws, output)
@@ -73,14 +73,14 @@ cdef void node_sums(Workspace* ws, int32_t output, int32_t n_threads) noexcept n
         node = &ws.nodes[i]
         if node.left_child > 0:
             sums[i] = sums[node.left_child]
-            _add(&sums[i], &sums[node.left_child + 1])
+            _add_moments(&sums[i], &sums[node.left_child + 1])
         else:
             for t in range(1, n_threads):
-                _add(&sums[i], &summing.others[(t - 1) * ws.n_nodes + i])
+                _add_moments(&sums[i], &summing.others[(t - 1) * ws.n_nodes + i])
 
 
-cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
-    """Add sums to others, in place."""
+cdef inline void _add_moments(Moments* sums, const Moments* others) noexcept nogil:
+    """Add each field of `others` to `sums`, in place."""
     sums.gradient += others.gradient
     sums.hessian += others.hessian
     sums.square += others.square
@@ -88,7 +88,7 @@ cdef inline void _add(Moments* sums, const Moments* others) noexcept nogil:
 
 
 cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Sum a part of the rows leaf by leaf, in tiles of rows that stay in the cache."""
+    """Sum a part of the rows by leaf, in tiles of rows that stay in the cache, into the part's own sums."""
     cdef Summing* summing = <Summing*>job
     cdef const Workspace* ws = summing.ws
     cdef const RowGradients* source = &summing.output.source
@@ -103,12 +103,12 @@ cdef void _sum_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
         for i in range(n_leaves):
             end = first_at_least(ws.rows, leaves[i].next, leaves[i].end, tile)
             more = exact_sums(source, &summing.output.quantised.scales, ws.rows + leaves[i].next, end - leaves[i].next)
-            _add(&sums[leaves[i].node], &more)
+            _add_moments(&sums[leaves[i].node], &more)
             leaves[i].next = end
 
 
 cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil:
-    """Return the root of the sum of squared gradients over the sum of hessians, for a mean weight of 1."""
+    """Return sqrt(sum of squared gradients / sum of hessians) of an output, scaled to a mean weight of 1."""
     cdef const Moments* sums = sums_of_output(ws, output)
     cdef const RowGradients* source = &ws.outputs[output].source
     cdef const Scales* scales = &ws.outputs[output].quantised.scales
@@ -120,7 +120,10 @@ cdef float64_t root_of_noise(const Workspace* ws, int32_t output) noexcept nogil
 
 
 cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil:
-    """Return the variance of gradients within leaves over the mean hessian, minus one degree of freedom per leaf."""
+    """Return an output's variance of gradients within leaves, over its mean hessian.
+
+    The number of degrees of freedom is the number of rows (or copies) minus the number of leaves.
+    """
     cdef const Moments* sums = sums_of_output(ws, output)
     cdef const Scales* scales = &ws.outputs[output].quantised.scales
     cdef float64_t within = <float64_t>sums[0].square / (scales.root * scales.root)
@@ -138,10 +141,10 @@ cdef float64_t dispersion(const Workspace* ws, int32_t output) noexcept nogil:
 
 
 cdef int32_t prune_cost_complexity(Workspace* ws, float64_t gain_unit, float64_t penalty) noexcept nogil:
-    """Number the nodes of the subtree that maximises the gain minus a penalty per split; return how many there are.
+    """Mark the subtree that maximises gain * gain_unit minus `penalty` per split; return its number of nodes.
 
     This is minimal cost-complexity pruning (Breiman et al. 1984, section 3.3). Forced splits are not pruned. Without a
-    penalty, the tree is unchanged.
+    penalty, the tree is unchanged. Each node gets `is_split` and `place`, its index in the subtree.
     """
     cdef int32_t i, n_nodes = 0
     cdef Node* node
@@ -172,16 +175,16 @@ cdef struct Adding:
     float64_t* raw
 
 
-cdef void add_to_all(
+cdef void add_leaf_values(
     const Workspace* ws, const float64_t* value, Py_ssize_t n_rows, int32_t n_threads, float64_t* raw
 ) noexcept nogil:
-    """Add to each row's raw prediction the value of its leaf."""
+    """Add the value of each row's leaf to the row's entry of `raw`; `value` is indexed by node of the pruned tree."""
     cdef Adding adding = Adding(ws, value, n_rows, raw)
     parallel_for(_add_to_part, &adding, n_threads)
 
 
 cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Add the leaf values to the raw predictions of a part of the rows."""
+    """Add the leaf values to the raw predictions of a part of the rows, as the body of a parallel for."""
     cdef const Adding* adding = <const Adding*>job
     cdef const Workspace* ws = adding.ws
     cdef float64_t* raw = adding.raw
@@ -202,7 +205,7 @@ cdef void _add_to_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 def leaf_means(float64_t[::1] value, const float64_t[::1] weight, const int32_t[::1] left_child):
-    """Set each inner node to the weighted mean of its leaves, in place."""
+    """Set the value of each inner node to the weighted mean of its children's values, bottom-up and in place."""
     cdef int32_t left
     cdef Py_ssize_t i
     for i in range(value.shape[0] - 1, -1, -1):
@@ -213,36 +216,42 @@ def leaf_means(float64_t[::1] value, const float64_t[::1] weight, const int32_t[
             )
 
 
-cdef inline float64_t _within(float64_t value, float64_t lower, float64_t upper) noexcept nogil:
-    """Return the value clipped to a range."""
+cdef inline float64_t _clipped(float64_t value, float64_t lower, float64_t upper) noexcept nogil:
+    """Return the value clipped to lower .. upper."""
     return min(max(value, lower), upper)
 
 
 cdef void _bind_children(
     float64_t* value, float64_t* lower, float64_t* upper, Py_ssize_t parent, Py_ssize_t left, int32_t monotone
 ) noexcept nogil:
-    """Clip the values of two siblings to the bounds of their parent, and set their own bounds."""
+    """Clip the values of siblings left and left + 1 to their parent's bounds, and set the siblings' own bounds.
+
+    With a monotone split (1 or -1, otherwise 0), the midpoint of their values separates the bounds.
+    """
     cdef float64_t middle
     cdef Py_ssize_t child
     for child in range(left, left + 2):
         lower[child], upper[child] = lower[parent], upper[parent]
-        value[child] = _within(value[child], lower[parent], upper[parent])
+        value[child] = _clipped(value[child], lower[parent], upper[parent])
     if monotone == 0:
         return
     middle = 0.5 * (value[left] + value[left + 1])
     for child in range(left, left + 2):
         bind_side(monotone, child > left, middle, &lower[child], &upper[child])
-        value[child] = _within(value[child], lower[child], upper[child])
+        value[child] = _clipped(value[child], lower[child], upper[child])
 
 
 cdef void _bind(
     float64_t* value, const float64_t* weight, const int32_t* feature, const int32_t* left_child,
     const int8_t* monotone, float64_t path_smooth, float64_t* lower, Py_ssize_t n,
 ) noexcept nogil:
-    """Smooth and clip the values of all nodes, from the root down."""
+    """Smooth and clip the values of all n nodes, from the root down.
+
+    `lower` holds n lower bounds, followed by n upper bounds; the root's bounds must be set.
+    """
     cdef float64_t* upper = lower + n
     cdef Py_ssize_t i, left, child
-    value[0] = _within(value[0], lower[0], upper[0])
+    value[0] = _clipped(value[0], lower[0], upper[0])
     for i in range(n):
         left = left_child[i]
         if left == 0:
@@ -264,7 +273,7 @@ def clip_to_bounds(float64_t[::1] value, const float64_t[::1] weight, tree, rule
     tree : Tree
         The tree.
     rules : GrowthParameters
-        Limits of the tree.
+        Limits of the tree: `monotone`, `path_smooth` and `max_delta_step`.
     """
     cdef const int32_t[::1] feature = tree.feature, left_child = tree.left_child
     cdef const int8_t[::1] monotone = rules.monotone
@@ -297,7 +306,7 @@ cdef struct Links:
 
 
 cdef int32_t merge(const Links* links, int32_t a, int32_t b) noexcept nogil:
-    """Merge two skew heaps, and return the new top; children along the path are swapped (Sleator & Tarjan 1986)."""
+    """Merge two skew heaps, given by their top nodes or NONE, and return the new top (Sleator & Tarjan 1986)."""
     cdef int32_t top = NONE
     cdef int32_t* place = &top
     cdef int32_t next
@@ -313,10 +322,11 @@ cdef int32_t merge(const Links* links, int32_t a, int32_t b) noexcept nogil:
     return top
 
 
-cdef int32_t weigh(const Links* links, int32_t node, float64_t gain, int32_t below) noexcept nogil:
-    """Set the node's alpha, merge it with the heap of its branches, and return the heap.
+cdef int32_t add_branch(const Links* links, int32_t node, float64_t gain, int32_t below) noexcept nogil:
+    """Set the node's alpha, given its split's gain, and return the heap of its branch.
 
-    Branches with a higher alpha than the node above them are pruned together with that node.
+    `below` is the merged heap of the branches below it. Branches with a higher alpha than the node above them are
+    pruned together with that node.
     """
     cdef float64_t n_splits = 1
     while below != NONE and gain <= links.alpha[below] * n_splits:
@@ -330,7 +340,7 @@ cdef int32_t weigh(const Links* links, int32_t node, float64_t gain, int32_t bel
 
 
 cdef Py_ssize_t list_heap(const Links* links, int32_t top, int32_t* nodes) noexcept nogil:
-    """Write the nodes of a heap in arbitrary order, and return their number."""
+    """Write the nodes of the heap with this top (NONE if empty) to `nodes`, in any order; return their number."""
     cdef Py_ssize_t n = 0, done = 0
     cdef int32_t node
     if top != NONE:
@@ -351,8 +361,9 @@ def weakest_links(const int32_t[::1] left_child, const float64_t[::1] gain):
     """Return for each node the alpha at which its branch is pruned, and the gain of the branch at that point.
 
     Also return the nodes whose branches are pruned separately rather than with a branch above them, in arbitrary order.
-    Minimal cost-complexity pruning (Breiman et al. 1984, section 3.3) prunes the weakest branch repeatedly. This
-    implementation visits each node once, from the leaves to the root, and takes O(n log n) time.
+    The alpha of a leaf is infinite. Minimal cost-complexity pruning (Breiman et al. 1984, section 3.3) prunes the
+    weakest branch repeatedly. This implementation visits each node once, from the leaves to the root, and takes
+    O(n log n) time.
     """
     cdef Py_ssize_t n = left_child.shape[0], n_fallen, i
     found = np.zeros((3, n))
@@ -366,15 +377,15 @@ def weakest_links(const int32_t[::1] left_child, const float64_t[::1] gain):
         for i in range(n - 1, -1, -1):
             if left_child[i]:
                 heap[i] = merge(&links, heap[left_child[i]], heap[left_child[i] + 1])
-                heap[i] = weigh(&links, <int32_t> i, gain[i], heap[i])
+                heap[i] = add_branch(&links, <int32_t> i, gain[i], heap[i])
         n_fallen = list_heap(&links, heap[0], &link[3, 0])
     return found[0], found[1], nodes[3, :n_fallen]
 
 
-def places(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
-    """Return for each node its number in the pruned tree, or the number of the leaf that contains it.
+def pruned_indices(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
+    """Return each node's index in the tree pruned at the nodes of the mask `is_leaf`, and the remaining nodes in order.
 
-    Also return the nodes that remain, in order.
+    Nodes of a pruned branch get the index of the leaf that replaces it.
     """
     cdef Py_ssize_t n = left_child.shape[0], i
     cdef int32_t n_left = 0, child
@@ -396,7 +407,10 @@ def places(const int32_t[::1] left_child, const uint8_t[::1] is_leaf):
 
 
 cdef set_table(Workspace* ws, matrix, monotone):
-    """Set the table, its columns and its features; the matrix must outlive the workspace."""
+    """Set the table, columns, features and outputs of `ws` from a matrix that must outlive the workspace.
+
+    `monotone` holds 1, -1 or 0 for each feature, or is None.
+    """
     ws.table.code_size = matrix.columns.itemsize
     ws.table.n_features = matrix.n_features
     if matrix.is_sparse:
@@ -412,7 +426,7 @@ cdef set_table(Workspace* ws, matrix, monotone):
 
 
 cdef _set_records(Workspace* ws, matrix):
-    """Set the row-major records of a dense matrix."""
+    """Set the addresses of the row-major records and of the column codes of a dense matrix."""
     cdef const uint8_t[:, ::1] records = matrix.records
     ws.table.records = &records[0, 0]
     ws.table.pages = pages_of(matrix.pages)
@@ -423,7 +437,7 @@ cdef _set_records(Workspace* ws, matrix):
 
 
 cdef _set_stored(Workspace* ws, matrix):
-    """Set the stored codes of a sparse matrix."""
+    """Set the addresses of the stored codes of a sparse matrix, by row and by column."""
     columns = matrix.columns
     cdef const int32_t[::1] rows = columns.rows
     cdef const int64_t[::1] starts = columns.starts, first_cell = matrix.first_cell
@@ -436,7 +450,7 @@ cdef _set_stored(Workspace* ws, matrix):
 
 
 cdef _set_columns(Workspace* ws, bundles):
-    """Allocate the columns, and set the offsets of their cells."""
+    """Allocate the columns of `bundles`, and set the features and the offset of the cells of each column."""
     cdef int32_t c
     cdef const int32_t[::1] n_codes = bundles.n_codes, features = bundles.features, first = bundles.first_feature
     ws.table.n_columns = n_codes.shape[0]
@@ -454,7 +468,7 @@ cdef _set_columns(Workspace* ws, bundles):
 
 
 cdef _set_features(Workspace* ws, matrix, monotone):
-    """Allocate the features, and set their codes, constraints and thresholds."""
+    """Allocate the features, and set their codes, thresholds and monotone constraints (0 if `monotone` is None)."""
     cdef int32_t f
     cdef Feature* feature
     bundles = matrix.bundles
@@ -478,7 +492,7 @@ cdef _set_features(Workspace* ws, matrix, monotone):
 
 
 cdef allow_stored(const Workspace* ws, int64_t least):
-    """Return a mask of the columns that a tree may split on: those with at least `least` stored codes."""
+    """Return a bit mask of the sparse columns with at least `least` stored codes, on which a tree may split."""
     cdef int32_t f
     mask = np.zeros(max(ws.n_words, 1), dtype=np.uint64)
     cdef uint64_t[::1] words = mask

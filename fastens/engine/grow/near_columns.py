@@ -14,7 +14,7 @@ _KEPT = 0.5
 
 
 def near_bytes(record_bytes: int) -> int:
-    """Return the maximum number of bytes per row in these columns."""
+    """Return the maximum number of bytes per row in all copied columns, given the bytes of a record."""
     return record_bytes // _SHARE
 
 
@@ -50,10 +50,10 @@ class NearColumns:
         self._n_divided = _KEPT * self._n_divided + divided
         for feature in np.argsort(-self._n_divided, kind="stable")[: len(self._features)]:
             if self.places[feature] == 0:
-                self._read(int(feature))
+                self._copy_if_useful(int(feature))
 
-    def _read(self, feature: int) -> None:
-        """Replace the least useful column by this feature if the benefit exceeds the cost of copying it."""
+    def _copy_if_useful(self, feature: int) -> None:
+        """Copy this feature over the least useful copied column, if the benefit exceeds the cost of copying."""
         worth = np.where(self._features < 0, 0.0, self._n_divided[self._features])
         slot = int(np.argmin(worth))
         if self._n_divided[feature] - worth[slot] < self._matrix.n_rows:

@@ -60,7 +60,7 @@ cdef struct Room:
 # Scores: larger is better ---------------------------------------------------------------------------------------------
 
 cdef inline float64_t _score(const Rows* rows, Room* room) noexcept nogil:
-    """Return the sum of the scores of both sides of a split, or -infinity if a side is empty."""
+    """Return the sum of the scores of both sides, room.left and the rest, or -infinity if a side is empty."""
     cdef float64_t* right = room.sides + rows.n_classes
     cdef float64_t left_weight = 0, right_weight = 0
     cdef int32_t k
@@ -78,7 +78,7 @@ cdef inline float64_t _score(const Rows* rows, Room* room) noexcept nogil:
 
 
 cdef inline bint _add_cell(const int64_t* cell, int64_t* sums, int32_t n_classes) noexcept nogil:
-    """Add the weights of a code; return False if they are all zero."""
+    """Add the weight of each class in a code's cell to `sums`; return False if all weights are zero."""
     cdef int64_t any_weight = 0
     cdef int32_t k
     for k in range(n_classes):
@@ -100,7 +100,7 @@ cdef struct Found:
 cdef void _scan_numeric(
     const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, bint missing_left, Found* found
 ) noexcept nogil:
-    """Find the best threshold; missing values go left if `missing_left` is set."""
+    """Replace `found` by the best threshold if it is better; missing values go left if `missing_left`."""
     cdef int32_t c, n_classes = rows.n_classes
     cdef float64_t score
     memset(room.left, 0, n_classes * sizeof(int64_t))
@@ -117,7 +117,7 @@ cdef void _scan_numeric(
 cdef void _scan_two_classes(
     const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, bint missing_left, Found* found
 ) noexcept nogil:
-    """Scan thresholds as `_scan_numeric` for the Gini impurity of two classes: first all sums, then all scores."""
+    """Scan thresholds like `_scan_numeric` for the Gini impurity of two classes: first all sums, then all scores."""
     cdef float64_t* scores = room.scores
     cdef float64_t* sums_a = scores + rows.most_codes
     cdef float64_t* sums_b = sums_a + rows.most_codes
@@ -136,7 +136,10 @@ cdef void _scan_two_classes(
 cdef int32_t _order_codes(
     const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, int32_t k
 ) noexcept nogil:
-    """Sort the codes of positive weight by their share of class k (Fisher 1958; Breiman 1984)."""
+    """Write the codes of positive weight to room.order by their share of class k (Fisher 1958; Breiman 1984).
+
+    Return the number of these codes.
+    """
     cdef int32_t c, j, n = 0
     cdef const int64_t* cell
     cdef int64_t weight
@@ -155,7 +158,10 @@ cdef int32_t _order_codes(
 cdef void _scan_categories(
     const Rows* rows, int32_t n_codes, const int64_t* cells, Room* room, Found* found
 ) noexcept nogil:
-    """Scan category orders: for two classes, one order contains the best subset; for more, try one order per class."""
+    """Replace `found` by the best cut of the categories in order of their shares of a class, if it is better.
+
+    For two classes, one order contains the best subset; for more, one order per class is tried.
+    """
     cdef int32_t i, k, n
     cdef float64_t score
     for k in range(1 if rows.n_classes == 2 else 0, rows.n_classes):
@@ -178,9 +184,9 @@ cdef bint _has_weight(const int64_t* cell, int32_t n_classes) noexcept nogil:
 
 
 cdef int32_t _centre_of_gap(const Rows* rows, int32_t f, const int64_t* cells, int32_t low) noexcept nogil:
-    """Return the threshold centred in the gap after `low`, the last code on the left, as `centre_of_gap` of split.pyx.
+    """Return feature f's threshold centred between `low`, the last left code, and the next code with weight.
 
-    `low` has weight, but the codes after it may not.
+    `low` has weight, but the codes after it may not. Without a next code, return the last code.
     """
     cdef int32_t high = low + 1, n_codes = rows.n_codes[f], n_classes = rows.n_classes
     while high < n_codes and not _has_weight(cells + <Py_ssize_t> high * n_classes, n_classes):
@@ -189,7 +195,10 @@ cdef int32_t _centre_of_gap(const Rows* rows, int32_t f, const int64_t* cells, i
 
 
 cdef void _mark_left(const Rows* rows, int32_t f, const int64_t* cells, Room* room, const Found* found) noexcept nogil:
-    """Mark the codes that go left. If training had no code 0, it follows the side of more weight."""
+    """Write the sides of all codes, and the weights on the left, for the split `found` of feature f to `room`.
+
+    If no row has code 0 (missing), this code follows the side of more weight.
+    """
     cdef int32_t c, n_codes = rows.n_codes[f], n_classes = rows.n_classes
     cdef int64_t left = 0, right = 0, missing = 0
     memset(room.goes_left, 0, rows.most_codes)
@@ -216,12 +225,12 @@ cdef void _mark_left(const Rows* rows, int32_t f, const int64_t* cells, Room* ro
 
 
 cdef inline bint _is_better(float64_t score, int32_t feature, const Room* room) noexcept nogil:
-    """Return True if a stump is better than the best one of a workspace. Ties go to the first feature."""
+    """Return True if a stump on `feature` beats the best one in `room`. Ties go to the first feature."""
     return score > room.score or (score == room.score and feature < room.feature)
 
 
-cdef void _search(const Rows* rows, int32_t f, const int64_t* cells, Room* room) noexcept nogil:
-    """Search one feature, and keep its best split if it is better than the best of the thread so far."""
+cdef void _search_feature(const Rows* rows, int32_t f, const int64_t* cells, Room* room) noexcept nogil:
+    """Search feature f by its cells, and keep its best split in `room` if it beats the thread's best so far."""
     cdef Found found
     cdef int32_t n_codes = rows.n_codes[f], c
     cdef bint has_missing
@@ -253,7 +262,7 @@ cdef struct Search:
 
 
 cdef void _count_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
-    """Count a group of features into the cells of all features."""
+    """Add the row weights of a group of features to search.cells by code and class, as a parallel for's body."""
     cdef Search* search = <Search*> job
     cdef const Rows* rows = &search.rows
     cdef int32_t first = <int32_t> group * rows.at_once, last = min(first + rows.at_once, rows.n_features)
@@ -261,7 +270,7 @@ cdef void _count_group(void* job, Py_ssize_t group, int32_t thread) noexcept nog
 
 
 cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept nogil:
-    """Find the best stump among the features of a group."""
+    """Find the best stump in a group of features for the thread's workspace, as the body of a parallel for."""
     cdef Search* search = <Search*> job
     cdef const Rows* rows = &search.rows
     cdef Room* room = &search.rooms[thread]
@@ -273,12 +282,12 @@ cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept no
     else:
         count_cells(rows, first, last, room.cells)
     for f in range(first, last):
-        _search(rows, f, cells + (f - first) * stride, room)
+        _search_feature(rows, f, cells + (f - first) * stride, room)
     room.is_used = True
 
 
-cdef const Room* _best_room(const Room* rooms, int32_t n_threads) noexcept nogil:
-    """Return the workspace of the thread with the best split; NULL if there is no split."""
+cdef const Room* _best_workspace(const Room* rooms, int32_t n_threads) noexcept nogil:
+    """Return the workspace with the best stump of all threads; its feature is -1 if there is no split."""
     cdef const Room* best = NULL
     cdef int32_t t
     for t in range(n_threads):
@@ -332,22 +341,22 @@ cdef class StumpFinder:
             self.rows.at_once = min(self.rows.at_once, 4 * (1 + self.rows.n_features // (4 * GROUPS * self.n_threads)))
         self.rows.code_size = columns.itemsize
         if isinstance(columns, SparseCodes):
-            self._show_stored(columns)
+            self._set_stored(columns)
         else:
             self.rows.columns = <const void*> <size_t> columns.ctypes.data
-        self._show(n_codes, is_categorical, classes)
-        self._make_rooms()
+        self._set_arrays(n_codes, is_categorical, classes)
+        self._allocate_rooms()
 
-    cdef _show_stored(self, columns):
-        """Set the stored codes of sparse columns."""
+    cdef _set_stored(self, columns):
+        """Point the struct of the rows to the stored codes of SparseCodes."""
         cdef const int32_t[::1] rows = columns.rows
         cdef const int64_t[::1] starts = columns.starts
         self.rows.columns = <const void*> <size_t> columns.codes.ctypes.data
         self.rows.zeros = <const void*> <size_t> columns.of_zero.ctypes.data
         self.rows.stored_rows, self.rows.first_stored = &rows[0], &starts[0]
 
-    cdef _show(self, const int32_t[::1] n_codes, const uint8_t[::1] is_categorical, const uint16_t[::1] classes):
-        """Set the arrays of the rows and features, after checks of their lengths."""
+    cdef _set_arrays(self, const int32_t[::1] n_codes, const uint8_t[::1] is_categorical, const uint16_t[::1] classes):
+        """Point the struct of the rows to these arrays; raise ValueError unless their lengths fit."""
         if not n_codes.shape[0] == is_categorical.shape[0] == self.rows.n_features:
             raise ValueError("n_codes and is_categorical must have one entry per feature")
         if classes.shape[0] != self.rows.n_rows:
@@ -355,8 +364,8 @@ cdef class StumpFinder:
         self.rows.n_codes, self.rows.is_categorical = &n_codes[0], &is_categorical[0]
         self.rows.classes = &classes[0]
 
-    cdef _make_rooms(self):
-        """Allocate a workspace for each thread."""
+    cdef _allocate_rooms(self):
+        """Allocate a workspace for each thread; raise MemoryError if there is no memory."""
         cdef Py_ssize_t codes = self.rows.most_codes, n_classes = self.rows.n_classes
         cdef Py_ssize_t cells = self.rows.at_once * codes * n_classes
         cdef int32_t t
@@ -388,6 +397,15 @@ cdef class StumpFinder:
     def find(self, const int64_t[::1] weights, int criterion, comm=LOCAL):
         """Find the stump of minimum impurity on the rows of all workers.
 
+        Parameters
+        ----------
+        weights : int64 array of shape (n_rows,)
+            Nonnegative weights of this worker's rows.
+        criterion : int
+            A value of `Criterion`: SQUARES for the Gini impurity, ENTROPY or ERROR.
+        comm : Comm
+            Workers that share the rows.
+
         Returns
         -------
         feature : int
@@ -398,6 +416,11 @@ cdef class StumpFinder:
             True for codes that go left, including code 0 (missing).
         sums : int64 array of shape (2, n_classes)
             Weights of the rows on the right, then of those on the left.
+
+        Raises
+        ------
+        ValueError
+            If the number of weights differs from the number of rows.
         """
         cdef int32_t t, k
         cdef Search search = Search(self.rows, self.rooms, NULL)
@@ -426,7 +449,7 @@ cdef class StumpFinder:
             comm.allreduce_sum(counts)
         with nogil:
             dynamic_parallel_for(_search_group, &search, n_groups, self.n_threads)
-            best = _best_room(self.rooms, self.n_threads)
+            best = _best_workspace(self.rooms, self.n_threads)
         sums_array = np.empty((2, self.rows.n_classes), dtype=np.int64)
         left_array = np.empty(self.rows.n_codes[max(best.feature, 0)], dtype=np.uint8)
         sums, goes_left = sums_array, left_array

@@ -122,13 +122,16 @@ class _StumpOrder:
         self.roots = self.offsets[:-1]
 
     def inner(self, of_split: NDArray[Any], elsewhere: float) -> NDArray[Any]:
-        """Return a node array with values for inner nodes and a constant for leaves."""
+        """Return an array by node: `of_split`, one value per stump, at roots that split, and `elsewhere` at leaves."""
         out = np.full(self.offsets[-1], elsewhere, dtype=of_split.dtype)
         out[self.roots[self.is_split]] = of_split[self.is_split]
         return out
 
     def nodes(self, of_root: NDArray[Any], of_cell: NDArray[Any]) -> NDArray[Any]:
-        """Return a node array from the values of roots and cells."""
+        """Return an array by node from values by stump, `of_root`, and by stump and cell (right, left), `of_cell`.
+
+        The only node of a stump without a split has the value of its cell 0.
+        """
         out = np.empty((self.offsets[-1], *of_root.shape[1:]), dtype=of_cell.dtype)
         split, roots = self.is_split, self.roots[self.is_split]
         out[roots], out[roots + 1], out[roots + 2] = of_root[split], of_cell[split, 1], of_cell[split, 0]
@@ -139,7 +142,10 @@ class _StumpOrder:
 def _thresholds(
     splits: Sequence[Stump], n_missing: NDArray[np.int64], layout: _StumpOrder, binning: Binning
 ) -> dict[str, np.ndarray]:
-    """Return the arrays that define which codes go left."""
+    """Return by name the arrays of the thresholds, sides of missing values and category sets of all nodes.
+
+    `splits` are the stumps with a split, and `n_missing` their numbers of rows with missing values.
+    """
     inner, n_nodes = layout.roots[layout.is_split], layout.offsets[-1]
     bin_threshold = np.zeros(n_nodes, dtype=np.uint16)
     missing_left = np.zeros(n_nodes, dtype=np.uint8)
@@ -164,7 +170,7 @@ def _thresholds(
 
 
 def _counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
-    """Return the numbers of rows that go left and of rows with missing values, shape (2, n_splits)."""
+    """Return for each split the numbers of rows that go left and of rows with missing values, shape (2, n_splits)."""
     n_codes = {stump.feature: len(stump.goes_left) for stump in splits}
     counts = {f: np.bincount(codes[f], minlength=n) for f, n in n_codes.items()}
     pairs = [(counts[stump.feature] @ stump.goes_left, counts[stump.feature][0]) for stump in splits]
@@ -172,14 +178,14 @@ def _counts(splits: Sequence[Stump], codes: AnyCodes) -> NDArray[np.int64]:
 
 
 def _gini_gain(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the decrease of the Gini impurity, normalized to a total weight of 1, from weights by cell and class."""
+    """Return the decrease of the Gini impurity by each stump, given weights of shape (n_stumps, 2 cells, n_classes)."""
     sums = sums / sums.sum(axis=(1, 2))[:, None, None]
     weight = np.maximum(sums.sum(axis=2), np.finfo(float).tiny)
     return ((sums**2).sum(axis=2) / weight).sum(axis=1) - (sums.sum(axis=1) ** 2).sum(axis=1)
 
 
 def joined(first: TreeEnsemble, second: TreeEnsemble) -> TreeEnsemble:
-    """Concatenate two ensembles on the same binning; the baseline of the first one is kept."""
+    """Return an ensemble of the trees of both, which share a binning, with the baseline of the first one."""
     a, b = ({name: getattr(part, name) for name in ENSEMBLE_DTYPES} for part in (first, second))
     b["category_set"] = np.where(b["category_set"] < 0, -1, b["category_set"] + len(a["category_words"]))
     b["node_offsets"] = b["node_offsets"][1:] + a["node_offsets"][-1]
@@ -188,7 +194,7 @@ def joined(first: TreeEnsemble, second: TreeEnsemble) -> TreeEnsemble:
 
 
 def head(ensemble: TreeEnsemble, n_trees: int) -> TreeEnsemble:
-    """Return the first `n_trees` trees of an ensemble."""
+    """Return an ensemble of the first `n_trees` trees."""
     n_nodes = ensemble.node_offsets[n_trees]
     arrays = {name: getattr(ensemble, name) for name in ENSEMBLE_DTYPES}
     arrays |= {name: arrays[name][:n_nodes] for name in TREE_DTYPES if name != "category_words"}

@@ -23,7 +23,7 @@ cdef enum:
 
 
 cdef inline void _add_four(uint64_t* cells, const uint8_t* record, uint64_t word) noexcept nogil:
-    """Add a word to the cells of four columns, whose codes are the next four bytes of a record."""
+    """Add a row's word to its cells of four columns, whose codes are the next four bytes of its record."""
     cdef uint32_t codes
     memcpy(&codes, record, sizeof(codes))       # records may be unaligned
     cells[codes & 0xFF] += word
@@ -36,7 +36,10 @@ cdef inline void _add_rows_of_bytes(
     const Table* of_all, const Quantised* of_rows, const uint32_t* rows, Py_ssize_t n_rows, Py_ssize_t n_to_come,
     Columns columns, uint64_t* cells, Place place,
 ) noexcept nogil:
-    """Add rows of one-byte codes, two at a time because their additions are independent."""
+    """Add the words of rows with one-byte codes to packed cells, two rows at a time for independent additions.
+
+    The rows after n_rows, up to n_to_come, will be added next and are only prefetched.
+    """
     cdef Table table = of_all[0]                    # local copies, which the stores below cannot alias
     cdef Quantised gradients = of_rows[0]
     cdef const uint8_t* records = table.records + columns.first
@@ -72,11 +75,11 @@ cdef inline void _add_rows_of_bytes(
             column_cells[k * CELL_STRIDE + b[k]] += word_b
 
 
-cdef void _add_rows_of_pairs(
+cdef void _add_rows_of_two_bytes(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Py_ssize_t n_to_come,
     Columns columns, uint64_t* cells,
 ) noexcept nogil:
-    """Add rows of two-byte codes."""
+    """Add the words of rows with two-byte codes to packed cells; rows up to n_to_come are prefetched."""
     cdef Py_ssize_t i
     cdef int32_t f
     cdef const uint8_t* record
@@ -95,7 +98,10 @@ cdef inline void _add_rows_wide(
     const Table* table, const int64_t* wide, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
     int64_t* cells, const code_t* type_of_code,
 ) noexcept nogil:
-    """Add rows of dense codes to wide cells; `wide` holds three words per row."""
+    """Add rows of dense codes, which have the type of the unused `type_of_code`, to wide cells.
+
+    `wide` holds three words per row.
+    """
     cdef Py_ssize_t i
     cdef int32_t f
     cdef const code_t* codes
@@ -113,7 +119,10 @@ cdef inline void _add_rows_wide(
 cdef void _clear(
     const Table* table, Columns columns, const uint64_t* active, int64_t* cells, Py_ssize_t width
 ) noexcept nogil:
-    """Clear the cells of the active columns (NULL for all), runs of adjacent columns at a time."""
+    """Clear the cells, of `width` words each, of the active ones (NULL: all) among some adjacent columns.
+
+    Runs of adjacent active columns are cleared at a time.
+    """
     cdef const Column* column
     cdef Py_ssize_t first = 0, end = 0
     cdef int32_t c = next_feature(active, columns.first, columns.end)
@@ -131,7 +140,7 @@ cdef void _flush(
     const Table* table, Columns columns, const uint64_t* active, uint64_t* packed, int64_t* wide,
     const CellLayout* layout,
 ) noexcept nogil:
-    """Add packed cells of the active columns (NULL for all) to wide cells and clear the packed ones."""
+    """Add the packed cells of the active columns (NULL for all) to wide cells, and clear the packed cells."""
     cdef const Column* column
     cdef Py_ssize_t i
     cdef int32_t c = next_feature(active, columns.first, columns.end)
@@ -146,7 +155,7 @@ cdef void build_histogram(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
     Py_ssize_t most_rows, uint64_t* scratch, Histogram* out,
 ) noexcept nogil:
-    """Build the histogram of some rows and columns on one thread, in the form of `out.packed`.
+    """Write the histogram of some rows and columns to `out`, on one thread, in the form of `out.packed`.
 
     `scratch` holds n_counted zeros before and after the call: packed cells that are flushed to wide cells after every
     `most_rows` rows.
@@ -177,7 +186,7 @@ cdef void build_histogram(
         while block.first < columns.end:
             block.end = min(block.first + <int32_t>COLUMN_BLOCK, columns.end)
             if table.code_size == 2:
-                _add_rows_of_pairs(table, gradients, rows, size, n_rows, block, cells)
+                _add_rows_of_two_bytes(table, gradients, rows, size, n_rows, block, cells)
             elif place == IN_WORDS:
                 _add_rows_of_bytes(table, gradients, rows, size, n_rows, block, cells, IN_WORDS)
             elif place == IN_FRESH:
@@ -220,7 +229,10 @@ cdef void subtract_histogram(
 cdef inline void _sum_members(
     const int64_t* source, const Feature* feature, const int64_t* total, int64_t* cells, Py_ssize_t width
 ) noexcept nogil:
-    """Sum the members of a bundled feature; call with a literal width. The most frequent bin follows by subtraction."""
+    """Write the cells of a bundled feature from the bundle's cells, `source`, and the node's sums, `total`.
+
+    The cell of the most frequent bin follows by subtraction. Call with a literal width, the words per cell.
+    """
     cdef const uint8_t* member = feature.members
     cdef const uint8_t* end
     cdef Py_ssize_t code, k
@@ -247,7 +259,7 @@ cdef inline void _sum_members(
 cdef void unbundle(
     Histogram* histogram, const Column* column, const Feature* features, const Sums* total, const CellLayout* layout
 ) noexcept nogil:
-    """Write the cells of a bundle's features, given the sums of the node."""
+    """Write the cells of all features of a bundled column, given the column's cells and the node's sums."""
     cdef int64_t[3] sums
     cdef Histogram whole
     cdef const Feature* feature
@@ -263,7 +275,7 @@ cdef void unbundle(
 
 
 cdef Sums sums_of_rows(const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows) noexcept nogil:
-    """Return the sums over some rows."""
+    """Return the sums of the quantised gradients, hessians, weights and counts over some rows."""
     cdef Histogram wide
     cdef Sums total, of_row
     cdef Py_ssize_t i
@@ -288,8 +300,8 @@ cdef struct Range:
     bint is_all
 
 
-cdef inline Range _range(const Table* table, Columns columns) noexcept nogil:
-    """Return the range of cells of adjacent columns."""
+cdef inline Range _cell_range(const Table* table, Columns columns) noexcept nogil:
+    """Return the range of the sparse table's cells that adjacent columns occupy."""
     cdef Range cells
     cells.first = table.columns[columns.first].offset
     cells.end = <uint32_t>table.n_counted
@@ -299,19 +311,21 @@ cdef inline Range _range(const Table* table, Columns columns) noexcept nogil:
     return cells
 
 
-cdef inline void _stored(const Table* table, uint32_t row, Range cells, int64_t* begin, int64_t* end) noexcept nogil:
-    """Find the row's stored codes that are in the range of cells."""
+cdef inline void _find_stored(
+    const Table* table, uint32_t row, Range cells, int64_t* begin, int64_t* end
+) noexcept nogil:
+    """Write to begin[0] and end[0] the range of table.cells with the row's stored codes in a range of cells."""
     begin[0], end[0] = table.first_cell[row], table.first_cell[row + 1]
     if not cells.is_all:
         begin[0] = first_at_least(table.cells, begin[0], end[0], cells.first)
         end[0] = first_at_least(table.cells, begin[0], end[0], cells.end)
 
 
-cdef inline void _add_rows(
+cdef inline void _add_sparse_rows(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Range columns,
     uint64_t* cells,
 ) noexcept nogil:
-    """Add the stored codes of sparse rows to packed cells."""
+    """Add the words of sparse rows to the packed cells of their stored codes, in the range of cells `columns`."""
     cdef Py_ssize_t i
     cdef int64_t k = 0, end = 0
     cdef uint64_t word
@@ -320,20 +334,23 @@ cdef inline void _add_rows(
             prefetch(&table.first_cell[rows[i + PREFETCH_AHEAD]])
             prefetch(&table.cells[table.first_cell[rows[i + PREFETCH_AHEAD // 2]]])
         word = word_of(gradients, rows[i], place_of_words(gradients))
-        _stored(table, rows[i], columns, &k, &end)
+        _find_stored(table, rows[i], columns, &k, &end)
         while k < end:
             cells[table.cells[k]] += word
             k += 1
 
 
-cdef void _add_wide_rows(
+cdef void _add_sparse_rows_wide(
     const Table* table, const int64_t* wide, const uint32_t* rows, Py_ssize_t n_rows, Range columns, int64_t* cells
 ) noexcept nogil:
-    """Add the stored codes of sparse rows to wide cells; `wide` holds three words per row."""
+    """Add sparse rows to the wide cells of their stored codes, in the range of cells `columns`.
+
+    `wide` holds three words per row.
+    """
     cdef Py_ssize_t i
     cdef int64_t k = 0, end = 0
     for i in range(n_rows):
-        _stored(table, rows[i], columns, &k, &end)
+        _find_stored(table, rows[i], columns, &k, &end)
         while k < end:
             add_row(cells + 3 * <Py_ssize_t>table.cells[k], wide + 3 * <Py_ssize_t>rows[i])
             k += 1
@@ -343,23 +360,23 @@ cdef void build_sparse_histogram(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Columns columns,
     const uint64_t* active, uint64_t* scratch, Histogram* out,
 ) noexcept nogil:
-    """Build the histogram of some rows and columns except for zeros, on one thread, in the form of `out.packed`.
+    """Write the histogram of some rows, without zeros, to `out`, on one thread, in the form of `out.packed`.
 
-    `scratch` must have space for n_counted packed cells.
+    It is valid for the active ones (NULL: all) among the columns. `scratch` is a buffer for n_counted packed cells.
     """
-    cdef Range cells = _range(table, columns)
+    cdef Range cells = _cell_range(table, columns)
     cdef Py_ssize_t size
     _clear(table, columns, active, out.cells, words_per_cell(out))
     if not gradients.narrow:
-        _add_wide_rows(table, gradients.wide, rows, n_rows, cells, out.cells)
+        _add_sparse_rows_wide(table, gradients.wide, rows, n_rows, cells, out.cells)
         return
     if out.packed:
-        _add_rows(table, gradients, rows, n_rows, cells, <uint64_t*>out.cells)
+        _add_sparse_rows(table, gradients, rows, n_rows, cells, <uint64_t*>out.cells)
         return
     _clear(table, columns, active, <int64_t*>scratch, 1)
     while n_rows > 0:
         size = min(<Py_ssize_t>gradients.layout.max_rows, n_rows)
-        _add_rows(table, gradients, rows, size, cells, scratch)
+        _add_sparse_rows(table, gradients, rows, size, cells, scratch)
         _flush(table, columns, active, scratch, out.cells, &gradients.layout)
         rows += size
         n_rows -= size
@@ -370,7 +387,10 @@ cdef void build_sparse_histogram(
 cdef inline void _set_rest(
     int64_t* cells, Py_ssize_t n_codes, Py_ssize_t zero, int64_t* rest, Py_ssize_t width
 ) noexcept nogil:
-    """Set the cell of zeros from the other cells; call with a literal width."""
+    """Set the empty cell of zeros to `rest`, which holds the node's sums and is overwritten, minus all other cells.
+
+    Call with a literal width, the words per cell.
+    """
     cdef Py_ssize_t i, k
     for i in range(n_codes):
         for k in range(width):
@@ -400,7 +420,7 @@ cdef void complete_zeros(
 cdef int64_t count_stored(
     const Histogram* histogram, const Feature* feature, const Sums* total, const CellLayout* layout
 ) noexcept nogil:
-    """Return the number of the node's rows outside the cell of zeros, even if this cell overflows."""
+    """Return the number of the node's rows with a stored code of the feature, even if the cell of zeros overflows."""
     cdef const int64_t* cells = histogram.cells + feature.offset
     cdef int64_t count = 0, mask = <int64_t>layout.count_mask
     cdef Py_ssize_t i
@@ -414,7 +434,10 @@ cdef int64_t count_stored(
 cdef void subtract_zeros(
     const Histogram* parent, const Histogram* child, const Feature* feature, Histogram* out, const CellLayout* layout
 ) noexcept nogil:
-    """Subtract a child whose rows are all zero; `out` already equals the parent except for this cell."""
+    """Subtract a child whose rows are all zero in the feature: write the cell of zeros of `out`.
+
+    The other cells of `out` must already equal the parent's cells.
+    """
     cdef Py_ssize_t cell = feature.offset + feature.most_frequent_bin
     cdef Sums whole, part
     if parent.packed and child.packed:

@@ -63,8 +63,8 @@ cdef struct Pass:
     Totals totals[MAX_THREADS]
 
 
-cdef inline Py_ssize_t _bound(Py_ssize_t n, int32_t part, int32_t n_parts) noexcept nogil:
-    """Return the first of n items that belongs to a part, if parts have equal numbers of items."""
+cdef inline Py_ssize_t _first_of_part(Py_ssize_t n, int32_t part, int32_t n_parts) noexcept nogil:
+    """Return the index of the first of n items in a part, or n for part n_parts, if all parts are equal."""
     return n * part // n_parts
 
 
@@ -77,7 +77,7 @@ cdef enum Weighting:
 
 
 cdef inline Weighting _weighting(const RowGradients* source) noexcept nogil:
-    """Return which of copies and factors multiply the rows."""
+    """Return which row weights apply: copies, which multiply after rounding, factors, which do before, or both."""
     if source.factors == NULL:
         return UNWEIGHTED if source.copies == NULL else COPIES
     return FACTORS if source.copies == NULL else BOTH
@@ -86,19 +86,22 @@ cdef inline Weighting _weighting(const RowGradients* source) noexcept nogil:
 cdef inline float64_t _weighted(
     const RowGradients* source, const float32_t* values, Py_ssize_t i, Weighting weighting
 ) noexcept nogil:
-    """Return a gradient or hessian multiplied by the weight that applies before rounding."""
+    """Return values[i], a gradient or hessian, multiplied by row i's factor if factors apply."""
     return values[i] * source.factors[i] if weighting & FACTORS else values[i]
 
 
 cdef inline int64_t _copies(const RowGradients* source, Py_ssize_t i, Weighting weighting) noexcept nogil:
-    """Return the number of copies of a row."""
+    """Return the number of copies of row i, which is 1 unless copies apply."""
     return <int64_t>source.copies[i] if weighting & COPIES else 1
 
 
 cdef inline Extent _extent_weighted(
     const RowGradients* source, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
-    """Return the largest gradient and hessian, or NaN if any is NaN."""
+    """Return the largest |gradient| and hessian, times factors, of rows begin .. end - 1.
+
+    The gradient is NaN if any number is not finite.
+    """
     cdef Extent extent
     cdef Py_ssize_t i
     cdef float64_t g, h, max_g = 0.0, max_h = 0.0, not_finite = 0.0
@@ -117,7 +120,10 @@ cdef inline void _round_weighted(
     const RowGradients* source, const Scales* scales, Weighting weighting, Py_ssize_t begin, Py_ssize_t n,
     int32_t* gradients, int32_t* hessians, int64_t* sums,
 ) noexcept nogil:
-    """Round weighted rows; `round_rows` handles unweighted ones."""
+    """Write n rounded weighted gradients and hessians from row `begin` on; `round_rows` does so without weights.
+
+    `sums` receives the sums of |gradient| and of hessians.
+    """
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies
     sums[0] = sums[1] = 0
@@ -135,7 +141,7 @@ cdef inline void _round_weighted(
 cdef Totals _write_narrow(
     const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
-    """Round rows begin to end to narrow integers; return the sums of |gradient| and of hessians."""
+    """Round rows begin .. end - 1 to narrow integers in `out`; return the sums of |gradient| and of hessians."""
     cdef Totals totals
     cdef Py_ssize_t n
     cdef int32_t gradients[BLOCK]
@@ -153,16 +159,16 @@ cdef Totals _write_narrow(
             _round_weighted(source, &out.scales, _weighting(source), begin, n, gradients, hessians, sums)
         totals.gradient += sums[0]
         totals.hessian += sums[1]
-        _put_rows(source, out, begin, n, gradients, hessians)
+        _store_rounded_rows(source, out, begin, n, gradients, hessians)
         begin += n
     return totals
 
 
-cdef inline void _put_rows(
+cdef inline void _store_rounded_rows(
     const RowGradients* source, Quantised* out, Py_ssize_t begin, Py_ssize_t n, const int32_t* gradients,
     const int32_t* hessians,
 ) noexcept nogil:
-    """Write the rows in the form that histograms read: as words, or otherwise as payloads.
+    """Write n rounded rows from row `begin` on to `out`, in the form that histograms read: words or payloads.
 
     Writing payloads to 1 M records of 32 bytes reads and writes 64 MB. Doing so while a histogram reads the records
     saves half a millisecond.
@@ -187,7 +193,7 @@ cdef inline void _put_rows(
 cdef inline Totals _write_wide(
     const RowGradients* source, Quantised* out, Weighting weighting, Py_ssize_t begin, Py_ssize_t end
 ) noexcept nogil:
-    """Round rows begin to end to wide integers; return the sums of |gradient| and of hessians."""
+    """Round rows begin .. end - 1 to wide integers in `out`; return the sums of |gradient| and of hessians."""
     cdef Totals totals
     cdef Py_ssize_t i
     cdef int64_t gradient, hessian, copies, weight
@@ -208,15 +214,16 @@ cdef inline Totals _write_wide(
 
 
 cdef inline int64_t _at_least_one(int64_t hessian) noexcept nogil:
-    """Raise a hessian to 1 so that no set of rows has a hessian sum of 0."""
+    """Return a rounded hessian, raised to 1 if it is 0 so that no set of rows has a hessian sum of 0."""
     return hessian if hessian > 0 else 1
 
 
 cdef void _write_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Round one thread's part of the rows."""
+    """Round a part of the rows and store its sums for `_write_rows`, as the body of a parallel for."""
     cdef Pass* over = <Pass*>job
     cdef const RowGradients* source = over.source
-    cdef Py_ssize_t begin = _bound(source.n_rows, part, n_parts), end = _bound(source.n_rows, part + 1, n_parts)
+    cdef Py_ssize_t begin = _first_of_part(source.n_rows, part, n_parts)
+    cdef Py_ssize_t end = _first_of_part(source.n_rows, part + 1, n_parts)
     if over.out.narrow:
         over.totals[part] = _write_narrow(source, over.out, begin, end)
     else:
@@ -224,14 +231,14 @@ cdef void _write_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void _measure_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Find the largest derivatives of one thread's part of the rows."""
+    """Find the largest |gradient| and hessian of a part of the rows, as the body of a parallel for."""
     cdef Pass* over = <Pass*>job
     cdef Py_ssize_t n = over.source.n_rows
-    over.extents[part] = _extent(over.source, _bound(n, part, n_parts), _bound(n, part + 1, n_parts))
+    over.extents[part] = _extent(over.source, _first_of_part(n, part, n_parts), _first_of_part(n, part + 1, n_parts))
 
 
 cdef Extent _extent(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """Return the largest |gradient| and hessian of rows begin to end, or infinity if a number is not finite."""
+    """Return the largest |gradient| and hessian of rows begin .. end - 1; NaN or infinity if one is not finite."""
     cdef int32_t bits[3]
     cdef Extent extent
     if _weighting(source) != UNWEIGHTED:
@@ -243,14 +250,17 @@ cdef Extent _extent(const RowGradients* source, Py_ssize_t begin, Py_ssize_t end
 
 
 cdef inline float32_t _float_of(int32_t bits) noexcept nogil:
-    """Return the float with these bits."""
+    """Return the float whose bit pattern is this integer."""
     cdef float32_t value
     memcpy(&value, &bits, sizeof(value))
     return value
 
 
-cdef bint _write(Pass* over, int32_t n_parts, Totals* totals) noexcept nogil:
-    """Write the rows and sum them over all workers; return False on failure."""
+cdef bint _write_rows(Pass* over, int32_t n_parts, Totals* totals) noexcept nogil:
+    """Round all rows into the output, and write the sums of |gradient| and of hessians over all workers to `totals`.
+
+    Return False if the reduction over the workers failed.
+    """
     cdef int64_t sums[2]
     cdef int64_t* pointer = sums
     cdef int32_t t
@@ -265,8 +275,11 @@ cdef bint _write(Pass* over, int32_t n_parts, Totals* totals) noexcept nogil:
     return True
 
 
-cdef bint _measure(Pass* over, int32_t n_parts, float64_t smallest, Extent* extent) noexcept nogil:
-    """Find the largest gradient and hessian over all workers; return False on failure or if one is not finite."""
+cdef bint _measure_rows(Pass* over, int32_t n_parts, float64_t smallest, Extent* extent) noexcept nogil:
+    """Write the largest |gradient| and hessian over all workers, or `smallest` if larger, to `extent`.
+
+    Return False if a number is not finite or the reduction over the workers failed.
+    """
     cdef int64_t bits[3]
     cdef int32_t t
     parallel_for(_measure_part, over, n_parts)
@@ -288,7 +301,10 @@ cdef bint _measure(Pass* over, int32_t n_parts, float64_t smallest, Extent* exte
 
 
 cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fine, Scales* scales) noexcept nogil:
-    """Scale the largest gradient and hessian to the available bits, with total sums below 2**62."""
+    """Set the scales so that the largest gradient and hessian fill the bits of narrow or, if fine, wide integers.
+
+    The total sums stay below 2**62.
+    """
     cdef int32_t gradient_bits = NARROW_BITS - (1 if source.constant_hessian else HESSIAN_BITS)
     cdef int32_t hessian_bits = HESSIAN_BITS
     cdef float64_t rows = source.n_copies
@@ -306,7 +322,11 @@ cdef void _set_scales(const RowGradients* source, const Extent* extent, bint fin
 cdef bint quantise(
     const RowGradients* source, bint need_weights, Quantised* out, int32_t n_threads
 ) noexcept nogil:
-    """Quantise all rows; return False if a value is not finite, memory runs out or communication fails."""
+    """Round the gradients and hessians of all rows into `out`, with scales by their largest values.
+
+    Integers are wide if weights are needed or narrow ones are too coarse. Return False if a value is not finite, memory
+    runs out or communication fails.
+    """
     cdef Pass over
     cdef Extent extent
     cdef Totals totals
@@ -314,15 +334,15 @@ cdef bint quantise(
     cdef float64_t rows = source.n_copies, smallest = SMALLEST * (source.total_weight / rows)
     over.source, over.out = source, out
     n_threads = <int32_t>max(1, min(<Py_ssize_t>n_threads, n // ROW_GRAIN))
-    if not _measure(&over, n_threads, smallest, &extent):
+    if not _measure_rows(&over, n_threads, smallest, &extent):
         return False
     out.layout = make_layout(1 if source.constant_hessian else HESSIAN_BITS, <int64_t>source.most_copies)
     _set_scales(source, &extent, False, &out.scales)
     out.narrow = not need_weights and source.most_copies <= (MAX_NARROW_WEIGHT if out.words != NULL else 1)
     out.are_fresh = out.narrow and out.fresh != NULL
-    if not out.narrow and not _need_wide(source, out):
+    if not out.narrow and not _allocate_wide(source, out):
         return False
-    if not _write(&over, n_threads, &totals):
+    if not _write_rows(&over, n_threads, &totals):
         return False
     out.mean_hessian = <float64_t>totals.hessian / rows
     if extent.max_gradient == smallest or (
@@ -332,16 +352,16 @@ cdef bint quantise(
         return True
     _set_scales(source, &extent, True, &out.scales)
     out.narrow = out.are_fresh = False
-    if not _need_wide(source, out):
+    if not _allocate_wide(source, out):
         return False
-    if not _write(&over, n_threads, &totals):
+    if not _write_rows(&over, n_threads, &totals):
         return False
     out.mean_hessian = <float64_t>totals.hessian / rows
     return True
 
 
-cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
-    """Allocate the wide integers unless they exist; return False if memory runs out."""
+cdef bint _allocate_wide(const RowGradients* source, Quantised* out) noexcept nogil:
+    """Allocate the buffer of wide integers unless it exists; return False if memory runs out."""
     if out.wide == NULL:
         out.wide = <int64_t*>malloc(3 * source.n_rows * sizeof(int64_t))
     return out.wide != NULL
@@ -350,7 +370,7 @@ cdef bint _need_wide(const RowGradients* source, Quantised* out) noexcept nogil:
 cdef Moments exact_sums(
     const RowGradients* source, const Scales* scales, const uint32_t* rows, Py_ssize_t n_rows
 ) noexcept nogil:
-    """Return the sums of the unrounded gradients, hessians and squares over some rows, in 64-bit fixed point."""
+    """Return the sums of unrounded gradients, hessians, squares and copies over some rows, in 64-bit fixed point."""
     if _weighting(source) == UNWEIGHTED:
         return _add_exact(source, scales, UNWEIGHTED, rows, n_rows)
     return _add_exact(source, scales, _weighting(source), rows, n_rows)
@@ -359,7 +379,7 @@ cdef Moments exact_sums(
 cdef inline Moments _add_exact(
     const RowGradients* source, const Scales* scales, Weighting weighting, const uint32_t* rows, Py_ssize_t n_rows
 ) noexcept nogil:
-    """Return the exact sums of gradients, hessians, squared gradients and copies of some rows."""
+    """Implement `exact_sums`, with `weighting` as a literal where no weights apply, so that loops have no branches."""
     cdef Moments sums
     cdef bint constant_hessian = source.constant_hessian
     cdef Py_ssize_t k, i

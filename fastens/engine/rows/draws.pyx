@@ -29,7 +29,7 @@ cdef int64_t _count_random_bits(uint64_t seed, int64_t n) noexcept nogil:
 
 
 cdef inline float64_t _stirling_remainder(float64_t n) noexcept nogil:
-    """Return the remainder of Stirling's formula for log n!, to the term in 1 / n^3."""
+    """Return the remainder of Stirling's formula for log n!, up to and including the term in 1 / n^3."""
     return (1.0 / 12.0 - 1.0 / (360.0 * n * n)) / n
 
 
@@ -111,7 +111,7 @@ cdef struct Part:
 
 
 cdef inline Py_ssize_t _find_index(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """Return the first position from `first` to `last` whose cumulative weight exceeds this share of the total."""
+    """Return the first position in first .. last whose cumulative weight exceeds `share` of the urn's total."""
     cdef float64_t wanted = share * urn.total
     cdef Py_ssize_t n = last - first, half
     if urn.cumulated == NULL:
@@ -124,7 +124,7 @@ cdef inline Py_ssize_t _find_index(const Urn* urn, float64_t share, Py_ssize_t f
 
 
 cdef inline Py_ssize_t _last_below(const Urn* urn, float64_t share, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """Return the last position, from `first` to `last`, whose interval begins below this share of the total weight."""
+    """Return the last position in first .. last whose interval of weight begins below `share` of the total."""
     cdef float64_t end = share * urn.total
     if urn.cumulated == NULL:
         return last - 1 if <float64_t> last >= end and last > first else last
@@ -134,7 +134,7 @@ cdef inline Py_ssize_t _last_below(const Urn* urn, float64_t share, Py_ssize_t f
 
 
 cdef void _draw_one_by_one(const Urn* urn, const Part* part, uint64_t seed, int64_t n) noexcept nogil:
-    """Draw n times from a part of a stratum, one draw after another, and count each in urn.counts."""
+    """Draw n times from a part of a stratum, one draw after another, and add each draw to urn.counts."""
     cdef float64_t size = 1.0 / <float64_t>(<uint64_t>1 << part.level), share
     cdef uint64_t counter
     for counter in range(<uint64_t>n):
@@ -143,7 +143,7 @@ cdef void _draw_one_by_one(const Urn* urn, const Part* part, uint64_t seed, int6
 
 
 cdef void _draw_from_part(const Urn* urn, const Part* part, int64_t n) noexcept nogil:
-    """Draw n times from a part of a stratum, by halving it while n is large, and add to urn.counts."""
+    """Draw n times from a part of a stratum, which is halved while n is large, and add to urn.counts."""
     cdef Part half
     cdef uint64_t seed
     cdef int64_t n_left
@@ -178,7 +178,7 @@ cdef struct Samples:
 
 
 cdef void _fill_sample(void* job, Py_ssize_t i, int32_t thread) noexcept nogil:
-    """Draw the sample of the i-th seed, as the body of a parallel for."""
+    """Draw the sample of the i-th seed for all rows (see `Urns.fill`), as the body of a parallel for."""
     cdef const Samples* samples = <const Samples*> job
     (<Urns> samples.urns)._fill_counts(
         samples.seeds[i], samples.drawn + i * samples.n_rows, samples.counts + i * samples.n_rows
@@ -209,7 +209,7 @@ cdef class Urns:
         self.order, self.cumulated, self.offsets, self.draws = order, cumulated, offsets, draws
 
     cdef void _fill_counts(self, uint64_t seed, float64_t* drawn, float64_t* counts) noexcept nogil:
-        """Draw one sample from all strata: counts in the order of the strata to `drawn`, and by row to `counts`."""
+        """Write one sample's counts by row to `counts`, and in the order of the strata to `drawn`, zeroed before."""
         cdef Py_ssize_t s, i, first, n
         cdef Urn urn
         cdef Part whole
@@ -227,7 +227,10 @@ cdef class Urns:
             counts[self.order[i]] = drawn[i]
 
     def fill(self, const uint64_t[::1] seeds, float64_t[:, ::1] drawn, float64_t[:, ::1] counts, int n_threads):
-        """Write how often each row is drawn for each seed, shape (n_seeds, n_rows); `drawn` is a zeroed workspace."""
+        """Write how often each row is drawn by each seed to `counts`, (n_seeds, n_rows).
+
+        `drawn` is a zeroed workspace of the same shape.
+        """
         cdef Samples samples
         if counts.shape[0] == 0 or counts.shape[1] == 0:
             return
@@ -273,9 +276,9 @@ def hash_rows(const value_t[:, :] X, uint64_t[::1] out, int n_threads):
 # Sparse rows ----------------------------------------------------------------------------------------------------------
 
 def sum_duplicates(value_t[::1] x, int32_t[::1] rows, int64_t[::1] starts):
-    """Sum duplicate entries, which are adjacent within their column, in order; return the number of entries left.
+    """Sum duplicate entries of a CSC matrix, which are adjacent in their column; return the number of entries left.
 
-    The three arrays, the parts of a CSC matrix, are modified in place.
+    The three arrays (values, row indices, offsets of columns) are modified in place.
     """
     cdef Py_ssize_t f, i, begin = 0, end, n = 0, first
     for f in range(starts.shape[0] - 1):
@@ -291,7 +294,10 @@ def sum_duplicates(value_t[::1] x, int32_t[::1] rows, int64_t[::1] starts):
 
 
 def hash_stored(const value_t[::1] x, const int32_t[::1] features, const int64_t[::1] starts, uint64_t[::1] out):
-    """Write a hash of each sparse row's values, equal to the hash of the dense row because zeros add nothing."""
+    """Write a hash of each sparse row's values to `out`, equal to the hash of the dense row.
+
+    The arrays are the values, column indices and row offsets of a CSR matrix; zeros add nothing to a hash.
+    """
     cdef Py_ssize_t row, i
     cdef uint64_t hashed
     with nogil:

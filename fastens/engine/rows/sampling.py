@@ -36,7 +36,7 @@ class SparseColumns(NamedTuple):
 
 
 def columns_of(X: Any) -> SparseColumns:
-    """Return the columns of a numeric sparse matrix as floats; duplicate entries are summed.
+    """Return the columns of a numeric sparse matrix as floats, without implicit zeros; duplicate entries are summed.
 
     Examples
     --------
@@ -121,7 +121,10 @@ def _cumulate(weight: Array) -> Array:
 
 
 def _is_cumulated(array: np.ndarray, offsets: NDArray[np.int64]) -> bool:
-    """Return True if `array` holds finite cumulative weights of each stratum, each of positive total."""
+    """Return True if `array` holds finite cumulative weights in each stratum, each with a positive total.
+
+    `offsets` holds the start of each stratum and the end of the last one.
+    """
     if array.dtype != np.float64 or array.shape != (offsets[-1],) or not np.isfinite(array).all():
         return False
     return all(part[0] >= 0 and part[-1] > 0 and (np.diff(part) >= 0).all() for part in np.split(array, offsets[1:-1]))
@@ -159,7 +162,7 @@ def content_hashes(X: Any, y: Array, n_threads: int = 1) -> NDArray[np.uint64]:
 
 
 def hash_order(hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Return the stable sort order of hashes; many hashes are sorted in parts so that Ctrl-C is handled."""
+    """Return the indices that sort hashes stably; many hashes are sorted in parts so that Ctrl-C is handled."""
     check_count("X", "rows", len(hashes), advice="Train on a sample of them.")
     if len(hashes) <= _SORTED_AT_ONCE:
         return np.argsort(hashes, kind="stable")
@@ -228,7 +231,7 @@ class Bootstrap:
         return cls(order.astype(np.uint32), cumulated, offsets, np.append(0, np.cumsum(n_draws, dtype=np.int64)))
 
     def is_order_of(self, hashes: NDArray[np.uint64]) -> bool:
-        """Return True if rows with these hashes are sorted by hash within the strata, as `plan` sorts them."""
+        """Return True if this bootstrap's order sorts rows with these hashes within the strata, as `plan` does."""
         ordered = hashes[self.order]
         falls = np.flatnonzero(ordered[1:] < ordered[:-1]) + 1
         return bool(np.isin(falls, self.offsets).all())
@@ -383,8 +386,8 @@ class Subsample:
     def _draw_distinct(upto: NDArray[np.int64], n_drawn: int, random: np.random.Generator) -> list[int]:
         """Return the number of drawn copies of each distinct row, given cumulative counts of copies.
 
-        The numbers are hypergeometric draws. For more than 10^9 copies, binomial draws replace them because they hardly
-        differ.
+        The counts, `upto`, have one entry for each distinct row, and n_drawn is the total number of draws. The numbers
+        are hypergeometric draws. For more than 10^9 copies, binomial draws replace them because they hardly differ.
         """
         drawn, left, before = [], n_drawn, 0
         total = int(upto[-1])
@@ -400,7 +403,10 @@ class Subsample:
         return drawn
 
     def _spread_copies(self, of_contents: list[int], upto: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of drawn copies of each row: a distinct row's copies go to its rows in order."""
+        """Return the number of drawn copies of each sorted row, given the number `of_contents` for each distinct row.
+
+        A distinct row's copies go to its equal rows in order; `upto` holds the rows' cumulative numbers of copies.
+        """
         content = np.append(0, np.cumsum(self.is_last)[:-1])
         first = np.append(0, upto[self.is_last])[content]
         return np.clip(np.asarray(of_contents)[content] - (upto - self.of_rows - first), 0, self.of_rows)

@@ -7,8 +7,8 @@ from fastens.engine.histograms.cells cimport (
     words_per_cell
 )
 from fastens.engine.splits.split cimport (
-    POOL, Thresholds, allow_features, asks_for_each, best_split_of_feature, category_penalty, centre_of_gap,
-    column_sums, is_one_hot, is_rare, key_of_thresholds, look_at, node_of_scan, order_categories,
+    POOL, Thresholds, allow_features, draws_one_by_one, best_split_of_feature, category_penalty, centre_of_gap,
+    column_sums, is_one_hot, is_rare, key_of_thresholds, select_thresholds, node_of_scan, order_categories,
     start_permutation, threshold_at, thresholds_among, thresholds_of_wide, write_category_set
 )
 from fastens.engine.splits.gain cimport (
@@ -42,7 +42,7 @@ cdef struct Best:
 # Splits on thresholds ------------------------------------------------------------------------------------------------
 
 cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2) noexcept nogil:
-    """Return the node for one output, as Scan in gain.pxd, with the factor H that differs between outputs."""
+    """Return the inputs of `joint_gains` for one output of a node with the sums `total`; L2 penalty is `l2`."""
     cdef ScanNode node
     node.layout = out.quantised.layout
     node.l2 = l2
@@ -53,16 +53,16 @@ cdef ScanNode _scan_node(const Output* out, const Sums* total, float64_t l2) noe
     return node
 
 
-cdef inline float64_t _same_for_all(const Output* out, const Sums* total) noexcept nogil:
-    """Return the constant term that the gains of `_scan_node` omit."""
+cdef inline float64_t _omitted_gain(const Output* out, const Sums* total) noexcept nogil:
+    """Return the term, equal for all splits of a node, that gains by `_scan_node` omit for one output."""
     cdef float64_t gradient = <float64_t>total.gradient, hessian = <float64_t>total.hessian + 2.0 * out.rules.l2
     return out.gain_unit * ((gradient * gradient / hessian if hessian > 0 else 0.0) - node_score(total, out.rules.l2))
 
 
-cdef void _add_wide(
+cdef void _add_wide_gains(
     const FeatureCells* cells, const ScanNode* node, bint missing_left, const Thresholds* among
 ) noexcept nogil:
-    """Add the gains of one output as `joint_gains` does, from wide cells."""
+    """Add one output's gains at thresholds to room.keys, and left hessians to room.hessians, from wide cells."""
     cdef ScanBuffer* room = cells.room
     cdef Sums left, cell
     cdef float64_t hessian, distance
@@ -83,11 +83,11 @@ cdef void _add_wide(
         room.hessians[k] += node.hessian_unit * <float64_t>left.hessian
 
 
-cdef void _scan(
+cdef void _scan_thresholds(
     const Workspace* ws, const Side* side, const Feature* feature, int32_t last, bint missing_left, ScanBuffer* room,
     Best* best,
 ) noexcept nogil:
-    """Find the best split `code <= 1 .. last` with a value on the left. Equal splits resolve to the first code."""
+    """Update `best` by the best sum of gains at a threshold 1 .. last; code 0 goes left if missing_left."""
     cdef float64_t* hessians = room.hessians
     cdef const Sums* totals = sums_of_node(ws, side.node, 0)
     cdef const Output* out
@@ -118,9 +118,9 @@ cdef void _scan(
             for i in range(among.n):
                 room.keys[i] = hessians[i] = 0.0
         if side.histograms[o].packed:
-            joint_gains(look_at(room.sums, &among), among.n, &node, feature.monotone, room.keys, hessians)
+            joint_gains(select_thresholds(room.sums, &among), among.n, &node, feature.monotone, room.keys, hessians)
         else:
-            _add_wide(&cells, &node, missing_left, &among)
+            _add_wide_gains(&cells, &node, missing_left, &among)
     for i in range(among.n):
         if hessians[i] < ws.min_hessian or all_hessians - hessians[i] < ws.min_hessian:
             room.keys[i] = -1.0
@@ -136,13 +136,13 @@ cdef void _scan(
 cdef inline Sums _sums_at_position(
     const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, int32_t position, int32_t o
 ) noexcept nogil:
-    """Return the sums of the category at a position of the order, for output o."""
+    """Return output o's sums of the category, or of the pool of rare ones, at a position of room.codes."""
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, o)
     return room.pooled_of_outputs[o] if room.codes[position] == POOL else sums_of_code(&cells, room.codes[position])
 
 
 cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room) noexcept nogil:
-    """Sum the categories that are rare in the node, for every output. Counts are summed over all outputs."""
+    """Write each output's sums over the categories that are rare in the node to room.pooled_of_outputs."""
     cdef FeatureCells cells
     cdef Sums cell
     cdef int32_t o, code
@@ -158,7 +158,7 @@ cdef void _pool_rare(const Workspace* ws, const Side* side, const Feature* featu
 cdef float64_t _gain_of_sides(
     const Workspace* ws, const Side* side, const Feature* feature, const Sums* left
 ) noexcept nogil:
-    """Return the gain of the split in units of the loss, or minus infinity if a side has too little hessian."""
+    """Return the gain for the left sums of all outputs; -infinity if a side has too little mean hessian."""
     cdef const Output* out
     cdef Sums rest
     cdef float64_t l2, gain = 0.0, left_hessian = 0.0, right_hessian = 0.0
@@ -179,7 +179,7 @@ cdef float64_t _gain_of_sides(
 cdef void _scan_order(
     const Workspace* ws, const Side* side, const Feature* feature, int32_t ordered_by, ScanBuffer* room, Best* best
 ) noexcept nogil:
-    """Find the best split in the category order of one output's gradients; `bin` is the last position on the left."""
+    """Update `best` by the best cut of the categories in output `ordered_by`'s order; `bin` is the left count."""
     cdef const SplitRules* rules = &ws.outputs[0].rules
     cdef bint enough, one_hot = is_one_hot(feature, rules)
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, ordered_by)
@@ -210,7 +210,7 @@ cdef void _scan_order(
 cdef void best_joint_split(
     const Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room, Split* split
 ) noexcept nogil:
-    """Write the feature's best split to `split`; its `category_set` is the output that orders the categories."""
+    """Write the feature's best split for all outputs (feature -1: none); category_set is the ordering output."""
     cdef FeatureCells cells = cells_of_output(ws, side, feature, room, 0)
     cdef Best best
     cdef int32_t o, has_missing
@@ -222,11 +222,11 @@ cdef void best_joint_split(
             _scan_order(ws, side, feature, o, room, &best)
     else:
         has_missing = sums_of_code(&cells, 0).count > 0
-        _scan(ws, side, feature, feature.n_codes - 2 + has_missing, False, room, &best)
+        _scan_thresholds(ws, side, feature, feature.n_codes - 2 + has_missing, False, room, &best)
         if has_missing:
-            _scan(ws, side, feature, feature.n_codes - 2, True, room, &best)
+            _scan_thresholds(ws, side, feature, feature.n_codes - 2, True, room, &best)
         for o in range(ws.n_outputs):
-            best.gain += _same_for_all(&ws.outputs[o], sums_of_node(ws, side.node, o))
+            best.gain += _omitted_gain(&ws.outputs[o], sums_of_node(ws, side.node, o))
     if best.found and best.gain > ws.min_gain:
         split.feature = feature.index
         split.gain, split.bin, split.missing_left = best.gain, best.bin, best.missing_left
@@ -234,7 +234,7 @@ cdef void best_joint_split(
 
 
 cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* room, Split* split) noexcept nogil:
-    """Compute the left sums of a node's split for every output; return the output that orders the categories."""
+    """Write the split's left sums of all outputs, bin and missing side; return the output that orders categories."""
     cdef const Feature* feature = &ws.features[split.feature]
     cdef Sums* left = &ws.left_sums_of_nodes[<Py_ssize_t>side.node * ws.n_outputs]
     cdef Sums cell
@@ -264,7 +264,7 @@ cdef int32_t complete_joint_split(Workspace* ws, const Side* side, ScanBuffer* r
 
 
 cdef bint _left_is_larger(const Workspace* ws, int32_t node, const Sums* left) noexcept nogil:
-    """Return True if the left side has more than half of the node's hessian, summed over outputs."""
+    """Return True if `left`, the left sums of all outputs, has more than half of the node's mean hessian."""
     cdef float64_t surplus = 0.0
     cdef int32_t o
     for o in range(ws.n_outputs):
@@ -298,8 +298,8 @@ cdef struct SmallTasks:
     int32_t next
 
 
-cdef int32_t _threads(const Workspace* ws, const Task* task) noexcept nogil:
-    """Return the number of threads that a task justifies."""
+cdef int32_t _threads_for_task(const Workspace* ws, const Task* task) noexcept nogil:
+    """Return the number of threads, at most ws.n_threads, that counting and searching for a task keep busy."""
     cdef const Node* node = &ws.nodes[task.counted]
     cdef int64_t work = (node.end - node.begin) * ws.table.codes_per_row + UPDATES_PER_CODE * ws.table.n_codes
     return <int32_t>max(1, min(<int64_t>ws.n_threads, ws.n_outputs * work // THREAD_GRAIN))
@@ -311,34 +311,34 @@ cdef void run_tasks(Workspace* ws) noexcept nogil:
     cdef int32_t i, n_threads, n_small = 0
     cdef bint side_by_side
     for i in range(ws.n_tasks):
-        n_small += _threads(ws, &ws.tasks[i]) == 1
+        n_small += _threads_for_task(ws, &ws.tasks[i]) == 1
     side_by_side = ws.n_threads > 1 and n_small > 2
     for i in range(ws.n_tasks):
-        n_threads = _threads(ws, &ws.tasks[i])
+        n_threads = _threads_for_task(ws, &ws.tasks[i])
         if n_threads > 1 or not side_by_side:
             _run_task(ws, &ws.tasks[i], 0, n_threads)
     if side_by_side:
-        parallel_for(_run_small, &small, ws.n_threads)
+        parallel_for(_run_small_tasks, &small, ws.n_threads)
 
 
-cdef void _run_small(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Run small tasks, taken from a shared counter, on one thread."""
+cdef void _run_small_tasks(void* job, int32_t part, int32_t n_parts) noexcept nogil:
+    """Run the tasks that justify only one thread, from a shared counter, as the body of a parallel for."""
     cdef SmallTasks* small = <SmallTasks*>job
     cdef int32_t i = next_item(&small.next)
     while i < small.ws.n_tasks:
-        if _threads(small.ws, &small.ws.tasks[i]) == 1:
+        if _threads_for_task(small.ws, &small.ws.tasks[i]) == 1:
             _run_task(small.ws, &small.ws.tasks[i], part, 1)
         i = next_item(&small.next)
 
 
 cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept nogil:
-    """Count a node whose histogram is stored, and return the cells of each output through `cells`."""
+    """Count the task's node in its histogram slot, and write the address of each output's cells to `cells`."""
     cdef Histogram counted
     cdef int32_t o
     cdef Search search
-    search.ws, search.task, search.room, search.n_partials = ws, task, 0, _threads(ws, task)
+    search.ws, search.task, search.room, search.n_partials = ws, task, 0, _threads_for_task(ws, task)
     parallel_for(_count_part, &search, search.n_partials)
-    _merge(&search)
+    _merge_all_columns(&search)
     for o in range(ws.n_outputs):
         counted = _counted_histogram(&search, o)
         cells[o] = counted.cells
@@ -347,30 +347,30 @@ cdef void count_task(Workspace* ws, const Task* task, int64_t** cells) noexcept 
 
 
 cdef void search_counted(Workspace* ws, const Task* task) noexcept nogil:
-    """Find the best splits of a task whose node is already counted."""
+    """Find and store the best splits of a task whose node was counted by `count_task`."""
     cdef Search search
     search.ws, search.task, search.room, search.n_partials = ws, task, 0, 1
-    _search(&search, _threads(ws, task))
+    _search_task(&search, _threads_for_task(ws, task))
 
 
 cdef void _run_task(Workspace* ws, const Task* task, int32_t room, int32_t n_threads) noexcept nogil:
-    """Count and search a task, on one thread with the given workspace or on several threads."""
+    """Count a task's node and store the best splits, on n_threads threads with the workspaces `room` and on."""
     cdef const Node* node = &ws.nodes[task.counted]
     cdef Search search
     search.ws, search.task, search.room, search.n_partials = ws, task, room, 0
     if ws.table.cells != NULL or node.end - node.begin <= ROWS_BY_COLUMNS:
         if task.is_root:
-            _sum_rows(ws)
+            _sum_root_rows(ws)
     else:
         parallel_for(_count_part, &search, n_threads)
         search.n_partials = n_threads
         if task.is_root:
-            _merge(&search)
-    _search(&search, n_threads)
+            _merge_all_columns(&search)
+    _search_task(&search, n_threads)
 
 
 cdef Histogram _counted_histogram(const Search* search, int32_t output) noexcept nogil:
-    """Return the counted node's histogram: in its slot, or in the workspace of the first part."""
+    """Return one output's histogram of the counted node: in its slot, or else in the first part's workspace."""
     cdef const Node* node = &search.ws.nodes[search.task.counted]
     if node.slot >= 0:
         return node_histogram(search.ws, node, node.slot, output)
@@ -378,7 +378,7 @@ cdef Histogram _counted_histogram(const Search* search, int32_t output) noexcept
 
 
 cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Count some of the rows: the first part into the node's cells, the others into partial histograms."""
+    """Count a part of the node's rows: part 0 into the node's cells, other parts into partial histograms."""
     cdef const Search* search = <const Search*>job
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.task.counted]
@@ -394,7 +394,7 @@ cdef void _count_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void _merge_column(const Search* search, Histogram* into, int32_t output, const Column* column) noexcept nogil:
-    """Add the threads' partial histograms to the counted node's cells."""
+    """Add the partial histograms of all parts but the first to `into`, for one column and one output."""
     cdef Histogram partial
     cdef int32_t t
     for t in range(1, search.n_partials):
@@ -402,8 +402,8 @@ cdef void _merge_column(const Search* search, Histogram* into, int32_t output, c
         merge_histogram(into, &partial, column)
 
 
-cdef void _merge(Search* search) noexcept nogil:
-    """Merge all columns, if this must precede the search."""
+cdef void _merge_all_columns(Search* search) noexcept nogil:
+    """Add the partial histograms to the counted node's cells for all columns and outputs, before the search."""
     cdef Workspace* ws = search.ws
     cdef Histogram target
     cdef int32_t c, o
@@ -414,8 +414,8 @@ cdef void _merge(Search* search) noexcept nogil:
     search.n_partials = 1
 
 
-cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t which) noexcept nogil:
-    """Return the search state of a node; `which` is 0 for the counted node and 1 for its sibling."""
+cdef Side _make_side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t which) noexcept nogil:
+    """Return a node's search state in workspace `room`; `which`: 0 for the counted node, 1 for its sibling."""
     cdef Side side
     cdef Py_ssize_t n_features = ws.table.n_features
     side.node = node
@@ -427,7 +427,7 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t 
     side.forced, side.rounds = NULL, NULL
     if side.wanted and ws.nodes[node].forced >= 0:
         side.forced = &ws.forced[ws.nodes[node].forced]
-    if side.wanted and asks_for_each(ws):
+    if side.wanted and draws_one_by_one(ws):
         side.rounds = ws.sampled + room * n_features + which * (n_features // 2)
         start_permutation(ws, node, side.rounds)
     elif side.wanted:
@@ -436,7 +436,7 @@ cdef Side _side(Workspace* ws, int32_t node, bint wanted, int32_t room, int32_t 
 
 
 cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
-    """Set the initial states of searches over thresholds and over category sets."""
+    """Set the initial scans of a wanted side, over thresholds and category sets, if there is only one output."""
     cdef const Node* node
     if side.wanted and ws.n_outputs == 1:
         node = &ws.nodes[side.node]
@@ -446,8 +446,8 @@ cdef void _start_scans(const Workspace* ws, Side* side) noexcept nogil:
         side.of_sets = start_scan(&node.sums, ws.rules.l2 + ws.rules.category_l2, &node.limits, &ws.rules)
 
 
-cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
-    """Merge the partial histograms, subtract, and find the best splits, column by column.
+cdef void _search_task(Search* search, int32_t n_threads) noexcept nogil:
+    """Merge partial histograms, subtract to get the sibling's, and store the best split of each wanted node.
 
     The root's partial histograms must already be merged, because its sums are read from its first column.
     """
@@ -457,8 +457,8 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
     cdef Sums total
     cdef int32_t o
     search.parent = ws.histograms + 3 * search.room * ws.n_outputs
-    search.counted = _side(ws, task.counted, task.want_counted, search.room, 0)
-    search.difference = _side(ws, task.difference, task.want_difference, search.room, 1)
+    search.counted = _make_side(ws, task.counted, task.want_counted, search.room, 0)
+    search.difference = _make_side(ws, task.difference, task.want_difference, search.room, 1)
     for o in range(ws.n_outputs):
         search.counted.histograms[o] = _counted_histogram(search, o)
         if task.difference >= 0:
@@ -469,7 +469,7 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
         ws.outputs[0].quantised.are_fresh = False
         for o in range(ws.n_outputs):
             total = column_sums(&search.counted.histograms[o], ws.table.columns, &ws.outputs[o].quantised.layout)
-            _set_root(ws, o, total)
+            _set_root_sums(ws, o, total)
         if ws.ranks == NULL:
             _note_rare_codes(ws, search.counted.histograms)
     _start_scans(ws, &search.counted)
@@ -485,12 +485,12 @@ cdef void _search(Search* search, int32_t n_threads) noexcept nogil:
     else:
         parallel_for(_count_stored, search, n_threads)
         dynamic_parallel_for(_search_stored, search, search.n_pieces, n_threads)
-    _keep_best(ws, &search.counted, search.room, n_threads)
-    _keep_best(ws, &search.difference, search.room, n_threads)
+    _store_best_split(ws, &search.counted, search.room, n_threads)
+    _store_best_split(ws, &search.difference, search.room, n_threads)
 
 
 cdef void _note_rare_codes(Workspace* ws, const Histogram* root) noexcept nogil:
-    """Note whether packed cells can hold the local rows of any code: then all other nodes may have packed cells."""
+    """Set ws.codes_are_rare to True if a packed cell is known to hold the root's local rows of any code."""
     cdef const CellLayout* layout = &ws.outputs[0].quantised.layout
     cdef const Column* column
     cdef Py_ssize_t i
@@ -506,16 +506,16 @@ cdef void _note_rare_codes(Workspace* ws, const Histogram* root) noexcept nogil:
     ws.codes_are_rare = True
 
 
-cdef void _sum_rows(Workspace* ws) noexcept nogil:
-    """Compute the root's sums from the rows."""
+cdef void _sum_root_rows(Workspace* ws) noexcept nogil:
+    """Set the root's sums for every output by adding up its rows."""
     cdef Node* root = &ws.nodes[0]
     cdef int32_t o
     for o in range(ws.n_outputs):
-        _set_root(ws, o, sums_of_rows(&ws.outputs[o].quantised, ws.rows + root.begin, root.end - root.begin))
+        _set_root_sums(ws, o, sums_of_rows(&ws.outputs[o].quantised, ws.rows + root.begin, root.end - root.begin))
 
 
-cdef void _set_root(Workspace* ws, int32_t output, Sums sums) noexcept nogil:
-    """Set the sums of the root for one output."""
+cdef void _set_root_sums(Workspace* ws, int32_t output, Sums sums) noexcept nogil:
+    """Set the root's sums for one output; the first output's sums also set the root's value."""
     cdef Node* root = &ws.nodes[0]
     if ws.n_outputs > 1:
         ws.sums_of_nodes[output] = sums
@@ -524,8 +524,8 @@ cdef void _set_root(Workspace* ws, int32_t output, Sums sums) noexcept nogil:
         root.limits.value = limited_value(&root.sums, ws.rules.l2, 0.0, &root.limits)
 
 
-cdef Columns _columns(const Search* search, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
-    """Return the columns of some adjacent pieces."""
+cdef Columns _columns_of_pieces(const Search* search, Py_ssize_t first, Py_ssize_t end) noexcept nogil:
+    """Return the columns of the pieces first .. end - 1; all columns if they are not divided."""
     cdef const Workspace* ws = search.ws
     if search.n_pieces == 1:
         return Columns(0, ws.table.n_columns)
@@ -533,9 +533,9 @@ cdef Columns _columns(const Search* search, Py_ssize_t first, Py_ssize_t end) no
 
 
 cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Search some adjacent columns, whose cells are contiguous."""
+    """Search the columns of piece `part`, after counting if rows are not counted, as a parallel for's body."""
     cdef Search* search = <Search*>job
-    cdef Columns columns = _columns(search, part, part + 1)
+    cdef Columns columns = _columns_of_pieces(search, part, part + 1)
     cdef int32_t c
     if search.n_partials == 0:
         _count_and_search(search, columns, part)
@@ -545,7 +545,7 @@ cdef void _search_part(void* job, int32_t part, int32_t n_parts) noexcept nogil:
 
 
 cdef void _count_and_search(const Search* of_all, Columns columns, int32_t part) noexcept nogil:
-    """Count and search columns one by one; columns of a node that is not stored share one buffer."""
+    """Count and search columns by blocks on thread `part`; blocks of an unstored node share one buffer."""
     cdef Search search = of_all[0]
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.counted.node]
@@ -568,7 +568,7 @@ cdef void _count_and_search(const Search* of_all, Columns columns, int32_t part)
 
 
 cdef void _count_columns(const Search* search, Columns columns, int32_t part) noexcept nogil:
-    """Build the histograms of some columns for all outputs."""
+    """Build the counted node's histograms of some columns for all outputs, in the workspace of thread `part`."""
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.counted.node]
     cdef int32_t o, room = search.room + part
@@ -580,7 +580,7 @@ cdef void _count_columns(const Search* search, Columns columns, int32_t part) no
 
 
 cdef void _search_column(Search* search, const Column* column, int32_t part) noexcept nogil:
-    """Complete the cells of a column, and search its features in both nodes."""
+    """Complete a column's cells, and update the best splits of thread `part` for both nodes by its features."""
     cdef Workspace* ws = search.ws
     cdef const Feature* feature
     cdef int32_t i, o
@@ -590,12 +590,12 @@ cdef void _search_column(Search* search, const Column* column, int32_t part) noe
         feature = &ws.features[column.features[i]]
         if ws.forced != NULL:
             _force_feature(search, feature, part)
-        _search_side(ws, feature, &search.counted, search.room, part)
-        _search_side(ws, feature, &search.difference, search.room, part)
+        _search_feature(ws, feature, &search.counted, search.room, part)
+        _search_feature(ws, feature, &search.difference, search.room, part)
 
 
 cdef inline void _complete_column(Search* search, const Column* column, int32_t output) noexcept nogil:
-    """Complete the cells of both nodes for one output."""
+    """Merge and unbundle the counted node's cells of a column for one output; subtract to get its sibling's."""
     cdef Workspace* ws = search.ws
     cdef Histogram* counted = &search.counted.histograms[output]
     cdef const CellLayout* layout = &ws.outputs[output].quantised.layout
@@ -609,12 +609,12 @@ cdef inline void _complete_column(Search* search, const Column* column, int32_t 
 # Sparse rows ---------------------------------------------------------------------------------------------------------
 
 cdef void _count_stored(void* job, int32_t part, int32_t n_parts) noexcept nogil:
-    """Count the columns of some pieces that may be split on."""
+    """Count this part's share of the sparse columns, active columns only, as the body of a parallel for."""
     cdef Search* search = <Search*>job
     cdef Workspace* ws = search.ws
     cdef const Node* node = &ws.nodes[search.counted.node]
     cdef int32_t o, n = search.n_pieces
-    cdef Columns columns = _columns(search, n * part // n_parts, n * (part + 1) // n_parts)
+    cdef Columns columns = _columns_of_pieces(search, n * part // n_parts, n * (part + 1) // n_parts)
     if columns.first == columns.end:
         return
     if node.parent >= 0:
@@ -630,11 +630,11 @@ cdef void _count_stored(void* job, int32_t part, int32_t n_parts) noexcept nogil
 
 
 cdef void _search_stored(void* job, Py_ssize_t piece, int32_t thread) noexcept nogil:
-    """Search the columns of a piece, and record which of them the child nodes may use."""
+    """Search the active sparse columns of a piece; mark for each node the columns that its children may use."""
     cdef Search* search = <Search*>job
     cdef Workspace* ws = search.ws
     cdef const uint64_t* active = active_columns(ws, max(ws.nodes[search.counted.node].parent, 0))
-    cdef Columns columns = _columns(search, piece, piece + 1)
+    cdef Columns columns = _columns_of_pieces(search, piece, piece + 1)
     cdef int32_t c = next_feature(active, columns.first, columns.end)
     while c < columns.end:
         _search_sparse_column(search, c, thread)
@@ -642,7 +642,7 @@ cdef void _search_stored(void* job, Py_ssize_t piece, int32_t thread) noexcept n
 
 
 cdef void _search_sparse_column(Search* search, int32_t c, int32_t part) noexcept nogil:
-    """Search a column. A node can split only if enough of its rows have other codes than the code of zeros."""
+    """Search column c and mark it as active, for each of the nodes with enough rows with a stored code in it."""
     cdef Workspace* ws = search.ws
     cdef const Feature* feature = &ws.features[c]
     cdef const CellLayout* layout
@@ -661,14 +661,14 @@ cdef void _search_sparse_column(Search* search, int32_t c, int32_t part) noexcep
         _force_feature(search, feature, part)
     if n_stored >= ws.rules.min_count:
         add_feature(active_columns(ws, search.counted.node), c)
-        _search_side(ws, feature, &search.counted, search.room, part)
+        _search_feature(ws, feature, &search.counted, search.room, part)
     if n_other >= ws.rules.min_count:
         add_feature(active_columns(ws, search.difference.node), c)
-        _search_side(ws, feature, &search.difference, search.room, part)
+        _search_feature(ws, feature, &search.difference, search.room, part)
 
 
 cdef int64_t _subtract_sparse(Search* search, int32_t c, int32_t output, bint only_zeros) noexcept nogil:
-    """Compute the other node's cells; return the number of its rows with stored codes."""
+    """Compute the sibling's cells of column c; return its stored codes. only_zeros: the counted node has none."""
     cdef Workspace* ws = search.ws
     cdef const Feature* feature = &ws.features[c]
     cdef const CellLayout* layout = &ws.outputs[output].quantised.layout
@@ -684,10 +684,10 @@ cdef int64_t _subtract_sparse(Search* search, int32_t c, int32_t output, bint on
 
 # Splits of one feature -----------------------------------------------------------------------------------------------
 
-cdef void _search_side(
+cdef void _search_feature(
     Workspace* ws, const Feature* feature, Side* side, int32_t first_room, int32_t part
 ) noexcept nogil:
-    """Keep the feature's best split if it is better than the best split of the part so far."""
+    """Keep the feature's best split of a node if it is thread `part`'s best; use workspace first_room + part."""
     cdef const Scan* start = &side.of_values
     cdef ScanBuffer* room = &ws.rooms[first_room + part]
     cdef FeatureCells cells
@@ -708,7 +708,7 @@ cdef void _search_side(
 cdef Sums _forced_left(
     const FeatureCells* cells, const Workspace* ws, const Side* side, bint missing_left
 ) noexcept nogil:
-    """Return the sums on the left of the node's forced split for the output of the cells."""
+    """Return one output's sums of the codes that the node's forced split sends left, code 0 if missing_left."""
     cdef const ForcedSplit* forced = side.forced
     cdef Sums left, cell
     cdef int32_t code
@@ -721,13 +721,13 @@ cdef Sums _forced_left(
 
 
 cdef void _force_feature(Search* search, const Feature* feature, int32_t part) noexcept nogil:
-    """Make the forced splits of both nodes on the feature."""
+    """Write the forced splits of both nodes that are on this feature, using the workspace of thread `part`."""
     _force_split(search.ws, &search.counted, feature, &search.ws.rooms[search.room + part])
     _force_split(search.ws, &search.difference, feature, &search.ws.rooms[search.room + part])
 
 
 cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, ScanBuffer* room) noexcept nogil:
-    """Write the forced split on the feature to the node, unless a side would be too small or without values.
+    """Write the node's forced split if it is on the feature, unless a side would be too small or without values.
 
     Missing values go to the side with the larger gain or, if the node has none, to the larger side.
     """
@@ -771,8 +771,8 @@ cdef void _force_split(Workspace* ws, const Side* side, const Feature* feature, 
         split.missing_left = n_missing == 0  # the final side is chosen in unseen.pyx
 
 
-cdef void _keep_best(Workspace* ws, Side* side, int32_t room, int32_t n_parts) noexcept nogil:
-    """Keep the best of the parts' splits."""
+cdef void _store_best_split(Workspace* ws, Side* side, int32_t room, int32_t n_parts) noexcept nogil:
+    """Store the best split of all parts in the node, with its category set, unless a forced split is stored."""
     cdef int32_t t, by = 0
     cdef FeatureCells cells
     cdef Node* node

@@ -32,7 +32,7 @@ cdef void write_category_set(const FeatureCells* cells, const Split* split, uint
 
 cdef void draw_tree_features(Workspace* ws) noexcept nogil
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil
-cdef bint asks_for_each(const Workspace* ws) noexcept nogil
+cdef bint draws_one_by_one(const Workspace* ws) noexcept nogil
 cdef bint is_drawn(const Workspace* ws, const int32_t* rounds, int32_t feature) noexcept nogil
 cdef void start_permutation(const Workspace* ws, int32_t node, int32_t* rounds) noexcept nogil
 
@@ -79,7 +79,7 @@ cdef inline Py_ssize_t threshold_at(const Thresholds* among, Py_ssize_t k) noexc
 
 cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil
 cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil
-cdef const uint64_t* look_at(uint64_t* sums, const Thresholds* among) noexcept nogil
+cdef const uint64_t* select_thresholds(uint64_t* sums, const Thresholds* among) noexcept nogil
 cdef int32_t centre_of_gap(const FeatureCells* cells, int32_t code) noexcept nogil
 cdef Thresholds thresholds_of_wide(
     const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left

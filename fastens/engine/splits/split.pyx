@@ -31,13 +31,13 @@ cdef inline bint _precedes(const float64_t* keys, const int32_t* codes, int32_t 
 
 
 cdef inline void _swap(float64_t* keys, int32_t* codes, int32_t a, int32_t b) noexcept nogil:
-    """Exchange two items."""
+    """Exchange the keys and codes of the items at indices a and b."""
     keys[a], keys[b] = keys[b], keys[a]
     codes[a], codes[b] = codes[b], codes[a]
 
 
 cdef void sort_by_key(float64_t* keys, int32_t* codes, int32_t n) noexcept nogil:
-    """Sort the codes by their keys, with ties in code order."""
+    """Sort n codes with their keys, in place, by ascending key; ties are in code order."""
     cdef int32_t start, end
     if n <= FEW_CODES:
         for end in range(1, n):
@@ -51,7 +51,7 @@ cdef void sort_by_key(float64_t* keys, int32_t* codes, int32_t n) noexcept nogil
 
 
 cdef inline void _insert(float64_t* keys, int32_t* codes, int32_t place) noexcept nogil:
-    """Insert a code into the sorted codes before it."""
+    """Move the item at index `place` to its position in the sorted items before it."""
     cdef float64_t key = keys[place]
     cdef int32_t code = codes[place]
     while place > 0 and (keys[place - 1] > key or (keys[place - 1] == key and codes[place - 1] > code)):
@@ -63,7 +63,7 @@ cdef inline void _insert(float64_t* keys, int32_t* codes, int32_t place) noexcep
 
 
 cdef void _sift_down(float64_t* keys, int32_t* codes, int32_t root, int32_t end) noexcept nogil:
-    """Restore the heap below `root` among the first `end` items."""
+    """Restore the max-heap below index `root` among the first `end` items."""
     cdef int32_t child
     while 2 * root + 1 < end:
         child = 2 * root + 1
@@ -76,20 +76,23 @@ cdef void _sift_down(float64_t* keys, int32_t* codes, int32_t root, int32_t end)
 
 
 cdef float64_t category_penalty(const Feature* feature, const SplitRules* rules) noexcept nogil:
-    """Return the additional L2 penalty for category sets."""
+    """Return the L2 penalty that splits on a set of the feature's categories add: 0 for one-vs-rest splits."""
     return 0.0 if is_one_hot(feature, rules) else rules.category_l2
 
 
 cdef inline void _append(
     ScanBuffer* room, int32_t n, int32_t code, const Sums* sums, float64_t smoothing
 ) noexcept nogil:
-    """Write a category to position n of the order; its key is gradient / (hessian + smoothing)."""
+    """Write a category to position n of room.keys and room.codes; its key is gradient / (hessian + smoothing)."""
     room.keys[n] = <float64_t>sums.gradient / (<float64_t>sums.hessian + smoothing)
     room.codes[n] = code
 
 
 cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil:
-    """Sort the node's categories by smoothed gradient over hessian, with rare ones pooled; return their number."""
+    """Write the node's categories to cells.room in order of smoothed gradient over hessian; return their number.
+
+    Rare categories are pooled and take one position, with the code POOL.
+    """
     cdef const SplitRules* rules = cells.rules
     cdef ScanBuffer* room = cells.room
     cdef int32_t code, n = 0
@@ -112,13 +115,16 @@ cdef int32_t order_categories(const FeatureCells* cells) noexcept nogil:
 
 
 cdef inline Sums _sums_at_position(const FeatureCells* cells, int32_t position) noexcept nogil:
-    """Return the sums of the category at a position of the order."""
+    """Return the sums of the category, or of the pool of rare ones, at a position of the order in cells.room."""
     cdef int32_t code = cells.room.codes[position]
     return cells.room.pooled if code == POOL else sums_of_code(cells, code)
 
 
 cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil:
-    """Find the best split of the ordered categories; `bin` is the position of the last one on the left, from 1."""
+    """Update `scan` by the best split of the ordered categories; `bin` is the last position on the left, from 1.
+
+    With one-vs-rest splits, only the category at this position is on the left.
+    """
     cdef const SplitRules* rules = cells.rules
     cdef int32_t k, n = order_categories(cells)
     cdef bint one_hot = is_one_hot(cells.feature, rules)
@@ -140,7 +146,10 @@ cdef void scan_categories(const FeatureCells* cells, Scan* scan) noexcept nogil:
 
 
 cdef void write_category_set(const FeatureCells* cells, const Split* split, uint32_t* words) noexcept nogil:
-    """Write the bit set of the codes that go left; codes that do not occur in the node follow its larger side."""
+    """Write the bit set of the codes that `split` sends left to `words`.
+
+    Codes that do not occur in the node follow its larger side.
+    """
     cdef int32_t code, k, n = order_categories(cells)
     cdef bint one_hot = is_one_hot(cells.feature, cells.rules), left
     cdef int64_t hessian = 0, count
@@ -165,8 +174,13 @@ cdef enum:
 cdef uint64_t TREE_STREAM = <uint64_t>1 << 63  # the counter of the tree's own draw; nodes count from 0
 
 
-cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* allowed, int32_t* order) noexcept nogil:
-    """Keep `wanted` of the allowed features; depends only on the tree's seed and the counter."""
+cdef void _draw_features(
+    const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* allowed, int32_t* order
+) noexcept nogil:
+    """Keep `wanted` of the features marked in `allowed`, drawn at random by the tree's seed and `counter`.
+
+    `order` is a buffer for n_features indices.
+    """
     cdef const float64_t* weights = ws.limits.feature_weights
     cdef int32_t i, j, n = 0
     cdef uint64_t seed = random_bits(ws.seed, counter)
@@ -187,15 +201,18 @@ cdef void _draw(const Workspace* ws, int32_t wanted, uint64_t counter, uint8_t* 
 
 
 cdef void draw_tree_features(Workspace* ws) noexcept nogil:
-    """Draw the features of the next tree; features of weight 0 are never drawn."""
+    """Draw the features of the next tree into the mask ws.of_tree; features of weight 0 are never drawn."""
     cdef int32_t f
     for f in range(ws.table.n_features):
         ws.of_tree[f] = ws.limits.feature_weights == NULL or ws.limits.feature_weights[f] > 0
-    _draw(ws, ws.features_per_tree, TREE_STREAM, ws.of_tree, ws.sampled)
+    _draw_features(ws, ws.features_per_tree, TREE_STREAM, ws.of_tree, ws.sampled)
 
 
 cdef void _bind_to_path(const Workspace* ws, int32_t node, uint64_t* masks, uint8_t* allowed) noexcept nogil:
-    """Keep the features that are allowed together with the features on the node's path."""
+    """Unmark in `allowed` the features that may not follow the features on the node's path.
+
+    `masks` is a buffer for two bit masks of features.
+    """
     cdef int32_t f, n_features = ws.table.n_features, n_words = mask_words(n_features)
     cdef uint64_t* excluded = masks + n_words
     memset(masks, 0, 2 * n_words * sizeof(uint64_t))
@@ -207,15 +224,18 @@ cdef void _bind_to_path(const Workspace* ws, int32_t node, uint64_t* masks, uint
         allowed[f] = allowed[f] and not has_feature(excluded, f)
 
 
-cdef bint asks_for_each(const Workspace* ws) noexcept nogil:
-    """Return True if nodes draw only among the features that they are searched for, one by one."""
+cdef bint draws_one_by_one(const Workspace* ws) noexcept nogil:
+    """Return True if features are drawn one by one with `is_drawn`, because there are too many to shuffle per node."""
     cdef int32_t n = ws.table.n_features
     cdef bint is_bound = binds_paths(&ws.limits) or ws.features_per_tree < n or ws.limits.feature_weights != NULL
     return n > MAX_SHUFFLED and ws.limits.features_per_split < n and not is_bound
 
 
 cdef void start_permutation(const Workspace* ws, int32_t node, int32_t* rounds) noexcept nogil:
-    """Write the rounds of a node's random permutation; they need less space than half the features."""
+    """Write the tables of a node's random permutation of features, which `is_drawn` reads, to `rounds`.
+
+    The tables need less space than half the features.
+    """
     cdef uint64_t seed = random_bits(ws.seed, node)
     cdef int32_t r, i, bits = ws.feature_bits
     # A round has only 2**half possible inputs; computing them once per node saves four to six hashes per feature.
@@ -226,7 +246,10 @@ cdef void start_permutation(const Workspace* ws, int32_t node, int32_t* rounds) 
 
 
 cdef bint is_drawn(const Workspace* ws, const int32_t* rounds, int32_t feature) noexcept nogil:
-    """Return True if the feature is among the first of the node's permutation: a cycle-walking Feistel network."""
+    """Return True if the permutation of `start_permutation` puts the feature among the first features_per_split.
+
+    The permutation is a cycle-walking Feistel network.
+    """
     cdef int32_t r, bits = ws.feature_bits, half = bits // 2
     cdef int64_t high, low, x = feature
     while True:
@@ -240,20 +263,20 @@ cdef bint is_drawn(const Workspace* ws, const int32_t* rounds, int32_t feature) 
 
 
 cdef void allow_features(Workspace* ws, int32_t node, int32_t room, uint8_t* allowed) noexcept nogil:
-    """Mark the features that the node may split on, using one thread's workspace."""
+    """Set allowed[f] to 1 if the node may split on feature f, else to 0, with the buffers of thread `room`."""
     cdef int32_t n = ws.table.n_features
     memcpy(allowed, ws.of_tree, n)
     if binds_paths(&ws.limits):
         _bind_to_path(ws, node, ws.masks + 2 * room * mask_words(n), allowed)
     if ws.limits.features_per_split < n:
-        _draw(ws, ws.limits.features_per_split, node, allowed, ws.sampled + room * n)
+        _draw_features(ws, ws.limits.features_per_split, node, allowed, ws.sampled + room * n)
 
 
 cdef float64_t MARGIN = 2.0 ** -30
 
 
 cdef Sums column_sums(const Histogram* histogram, const Column* column, const CellLayout* layout) noexcept nogil:
-    """Return the sums over all rows of the node."""
+    """Return the sums over all codes of a column, which are the sums over all rows of the node."""
     cdef Sums total, cell
     cdef int32_t code
     clear_sums(&total)
@@ -264,7 +287,7 @@ cdef Sums column_sums(const Histogram* histogram, const Column* column, const Ce
 
 
 cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, const Scan* scan) noexcept nogil:
-    """Return the node as the loops over packed cells read it."""
+    """Return the inputs of a scan in the form that the loops over packed cells read."""
     cdef ScanNode node
     node.layout = layout[0]
     node.ratio, node.hessian, node.l2 = scan.ratio, scan.hessian, scan.l2
@@ -277,7 +300,7 @@ cdef ScanNode node_of_scan(const CellLayout* layout, const SplitRules* rules, co
 
 
 cdef inline float64_t _gains(const uint64_t* sums, Py_ssize_t n, const Scan* scan, float64_t* gains) noexcept nogil:
-    """Write the gains of the splits; return the largest."""
+    """Write the gains of n splits, given their packed left sums, to `gains`; return the largest gain."""
     cdef float64_t largest
     if scan.limits != NULL:
         bound_gains(sums, n, scan.node, scan.monotone, gains, &largest)
@@ -288,8 +311,8 @@ cdef inline float64_t _gains(const uint64_t* sums, Py_ssize_t n, const Scan* sca
     return largest
 
 
-cdef const uint64_t* look_at(uint64_t* sums, const Thresholds* among) noexcept nogil:
-    """Compact the running sums in place to the thresholds that are evaluated."""
+cdef const uint64_t* select_thresholds(uint64_t* sums, const Thresholds* among) noexcept nogil:
+    """Return the running sums at the thresholds of `among`; drawn ones are first moved to the front of `sums`."""
     cdef Py_ssize_t k
     if not among.are_drawn:
         return sums + among.first
@@ -299,7 +322,10 @@ cdef const uint64_t* look_at(uint64_t* sums, const Thresholds* among) noexcept n
 
 
 cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    """Search the splits `code <= 1 .. last` with a value on the left. Equal splits resolve to the first code."""
+    """Update `scan` by the best threshold code 1 .. last, from packed running sums; ties go to the first code.
+
+    Splits need a value on the left. Missing values go left if `missing_left`.
+    """
     cdef const CellLayout* layout = cells.layout
     cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
     cdef uint64_t* sums = cells.room.sums
@@ -314,7 +340,7 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
     first = first_with_count(sums, last, layout, max(min_count, some_value))
     end = first_with_count(sums, last, layout, scan.total.count - min_count + 1)
     among = thresholds_among(cells, scan.total.count, first, end)
-    lefts = look_at(sums, &among)
+    lefts = select_thresholds(sums, &among)
     first, end = 0, among.n
     leave_out_light(lefts, layout, min_hessian, scan.total.hessian - min_hessian, &first, &end)
     gain = _gains(lefts + first, end - first, scan, cells.room.keys)
@@ -325,7 +351,10 @@ cdef void _scan_packed(const FeatureCells* cells, int32_t last, bint missing_lef
 
 
 cdef void _restore_zeros(const FeatureCells* cells, int32_t last, bint missing_left, const Scan* scan) noexcept nogil:
-    """Correct the running sums from the cell of zeros on, which may overflow, so that they add up to the node."""
+    """Correct the running sums in cells.room from the code of zeros on, so that all codes add up to scan.total.
+
+    The cell of zeros may have overflowed. `last` and `missing_left` are the arguments of `_scan_large`.
+    """
     cdef int64_t* counts = <int64_t*>cells.room.sums
     cdef float64_t* gradients = cells.room.gradients
     cdef float64_t* hessians = cells.room.hessians
@@ -348,7 +377,7 @@ cdef void _restore_zeros(const FeatureCells* cells, int32_t last, bint missing_l
 
 
 cdef void _scan_large(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    """Search unbounded splits if the sums over all codes would overflow packed cells."""
+    """Update `scan` like `_scan_packed`, from packed cells whose running sums would overflow, without value limits."""
     cdef const CellLayout* layout = cells.layout
     cdef const uint64_t* words = <const uint64_t*>cells.histogram.cells + cells.feature.offset
     cdef int64_t* counts = <int64_t*>cells.room.sums
@@ -387,7 +416,7 @@ cdef void _scan_large(const FeatureCells* cells, int32_t last, bint missing_left
 cdef Thresholds thresholds_of_wide(
     const FeatureCells* cells, const Sums* total, int32_t last, bint missing_left
 ) noexcept nogil:
-    """Return the thresholds to evaluate if sums would overflow packed cells."""
+    """Return the thresholds to evaluate among codes 1 .. last, from unpacked sums; see `thresholds_among`."""
     cdef Sums left, cell
     cdef int64_t n_missing = 0
     cdef Py_ssize_t i, first = last, end = last
@@ -407,7 +436,7 @@ cdef Thresholds thresholds_of_wide(
 
 
 cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    """Search one split after another if sums would overflow packed cells."""
+    """Update `scan` like `_scan_packed`, but one split after another, because sums would overflow packed cells."""
     cdef Thresholds among = thresholds_of_wide(cells, &scan.total, last, missing_left)
     cdef Py_ssize_t k, threshold, code = 1
     cdef Sums left, cell
@@ -424,12 +453,17 @@ cdef void _scan_wide(const FeatureCells* cells, int32_t last, bint missing_left,
 
 
 cdef inline bint _sums_are_packed(const FeatureCells* cells, const Scan* scan) noexcept nogil:
-    """Return True if packed cells can also hold the sums over all codes."""
+    """Return True if the node's cells are packed and can also hold the sums over all codes."""
     return cells.histogram.packed and scan.total.count <= <int64_t>cells.layout.count_mask
 
 
-cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan) noexcept nogil:
-    """Search the splits `code <= 1 .. last` in the form in which their sums do not overflow."""
+cdef inline void _scan_thresholds(
+    const FeatureCells* cells, int32_t last, bint missing_left, Scan* scan
+) noexcept nogil:
+    """Update `scan` by the best threshold code 1 .. last, in the form in which sums do not overflow.
+
+    Missing values go left if `missing_left`.
+    """
     if _sums_are_packed(cells, scan):
         _scan_packed(cells, last, missing_left, scan)
     elif cells.histogram.packed and scan.limits == NULL and scan.monotone == 0:
@@ -439,12 +473,15 @@ cdef inline void _scan(const FeatureCells* cells, int32_t last, bint missing_lef
 
 
 cdef void _scan_numeric(const FeatureCells* cells, Scan* scan) noexcept nogil:
-    """Try missing rows on both sides if the node has any; otherwise they will follow the larger side."""
+    """Update `scan` by the best threshold, with missing rows on either side.
+
+    If the node has no missing rows, scan.missing_left is set for the larger side.
+    """
     cdef bint has_missing = sums_of_code(cells, 0).count > 0
     cdef int32_t last = cells.feature.n_codes - 2
-    _scan(cells, last + has_missing, False, scan)
+    _scan_thresholds(cells, last + has_missing, False, scan)
     if has_missing:
-        _scan(cells, last, True, scan)
+        _scan_thresholds(cells, last, True, scan)
     else:
         scan.missing_left = 2 * scan.left.hessian > scan.total.hessian
 
@@ -464,8 +501,8 @@ cdef int32_t centre_of_gap(const FeatureCells* cells, int32_t code) noexcept nog
     return middle_code(cells.feature.thresholds, low, high)
 
 
-cdef float64_t _whole_gain(const Scan* scan) noexcept nogil:
-    """Return the score of the children minus the parent's; for unbounded values, add the constant that scans omit."""
+cdef float64_t _full_gain(const Scan* scan) noexcept nogil:
+    """Return the children's scores minus the parent's for the best split in `scan`, whose gain may omit a constant."""
     cdef Sums right
     if scan.limits != NULL:
         return scan.gain
@@ -474,7 +511,7 @@ cdef float64_t _whole_gain(const Scan* scan) noexcept nogil:
 
 
 cdef inline float64_t _least_gain(const Scan* scan, float64_t worth) noexcept nogil:
-    """Return a scan gain up to which a split is worth less than `worth`, children minus parent.
+    """Return a bound: splits with a scan gain up to it have a full gain (children minus parent) below `worth`.
 
     The bound includes a safety margin: for sums of at most 2**25 hessian steps, rounding errors are at most 2**-37 of
     the gains or of the scores.
@@ -488,10 +525,10 @@ cdef inline float64_t _least_gain(const Scan* scan, float64_t worth) noexcept no
 cdef void best_split_of_feature(
     const FeatureCells* cells, const Scan* start, const Split* so_far, Split* best
 ) noexcept nogil:
-    """Write the feature's best split to `best`.
+    """Write the feature's best split to `best`, searching from the initial state `start`.
 
-    Its feature is -1 if no split is allowed or exceeds the minimum gain, or if all are worse than the best of other
-    features.
+    `best.feature` is -1 if no split is allowed or exceeds the minimum gain, or if all are worse than `so_far`, the best
+    split of other features.
     """
     cdef Scan scan = start[0]
     scan.monotone = cells.feature.monotone
@@ -505,7 +542,7 @@ cdef void best_split_of_feature(
         _scan_numeric(cells, &scan)
     if not scan.found:
         return
-    best.gain = _whole_gain(&scan)
+    best.gain = _full_gain(&scan)
     if best.gain > cells.rules.min_gain:
         best.feature = cells.feature.index
         best.bin = scan.bin if cells.feature.is_categorical else centre_of_gap(cells, scan.bin)

@@ -36,7 +36,7 @@ cdef enum Look:
 
 
 cdef void _fill_table(const Decision* decision, uint8_t* goes_left) noexcept nogil:
-    """Tabulate which one-byte codes go left."""
+    """Set goes_left[code] to 1 for each one-byte code that the decision sends left, and to 0 for others."""
     cdef int32_t code
     if decision.category_words == NULL:
         memset(goes_left, True, decision.bin + 1)
@@ -50,7 +50,10 @@ cdef void _fill_table(const Decision* decision, uint8_t* goes_left) noexcept nog
 cdef inline Py_ssize_t _is_left(
     const uint8_t* place, const void* rule, uint16_t shift, uint16_t limit, Look look
 ) noexcept nogil:
-    """Return 1 if the code at `place` goes left by a table, a threshold or a category set, and 0 otherwise."""
+    """Return 1 if the code at address `place` goes left, and 0 otherwise.
+
+    `rule` is the table or the category set; `shift` and `limit` define the threshold.
+    """
     cdef uint16_t code
     if look == TABLE:
         return (<const uint8_t*>rule)[place[0]]
@@ -60,10 +63,13 @@ cdef inline Py_ssize_t _is_left(
     return set_has(<const uint32_t*>rule, code)
 
 
-cdef inline Py_ssize_t _split(
+cdef inline Py_ssize_t _split_dense(
     const Decision* decision, const void* rule, Look look, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
-    """Partition four rows per iteration, branchless: each row is written to both ends, and one end advances."""
+    """Partition rows of dense codes like `split_rows`; `rule` is the table or set of `look`. Return the left count.
+
+    It handles four rows per iteration without branches: each row is written to both ends, and one end advances.
+    """
     cdef const uint8_t* column = <const uint8_t*>decision.column
     cdef Py_ssize_t step = decision.row_step
     cdef uint16_t shift = 0 if decision.missing_left else 1
@@ -99,7 +105,7 @@ cdef inline Py_ssize_t _code_is_left(const Decision* decision, int32_t code) noe
 cdef Py_ssize_t _split_stored(
     const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
-    """Partition rows of a sparse column by merging the ascending rows with the rows that have a stored code."""
+    """Partition rows of a sparse column like `split_rows`, by merging them with the rows that have a stored code."""
     cdef Py_ssize_t zeros_left = _code_is_left(decision, decision.zero_code), is_left, i, place = 0, n_left = 0
     cdef uint32_t* back = scratch + n_rows - 1
     cdef int32_t code
@@ -121,7 +127,7 @@ cdef Py_ssize_t _split_stored(
 cdef Py_ssize_t split_rows(
     const Decision* decision, const uint32_t* rows, Py_ssize_t n_rows, uint32_t* scratch
 ) noexcept nogil:
-    """Move left rows to the front of `scratch` and right ones, reversed, to its back; return the left count."""
+    """Write the rows that go left to the front of `scratch`, the others reversed to its back; return the left count."""
     cdef uint8_t goes_left[BYTE_CODES]
     if decision.stored_rows != NULL:
         return _split_stored(decision, rows, n_rows, scratch)
@@ -129,16 +135,16 @@ cdef Py_ssize_t split_rows(
         track_resident_rows(decision.pages, rows[0], rows[n_rows - 1], n_rows, decision.row_step)
     if decision.code_size == 1:
         _fill_table(decision, goes_left)
-        return _split(decision, goes_left, TABLE, rows, n_rows, scratch)
+        return _split_dense(decision, goes_left, TABLE, rows, n_rows, scratch)
     if decision.category_words == NULL:
-        return _split(decision, NULL, THRESHOLD, rows, n_rows, scratch)
-    return _split(decision, decision.category_words, SET, rows, n_rows, scratch)
+        return _split_dense(decision, NULL, THRESHOLD, rows, n_rows, scratch)
+    return _split_dense(decision, decision.category_words, SET, rows, n_rows, scratch)
 
 
 cdef void collect_rows(
     const uint32_t* scratch, Py_ssize_t n_rows, Py_ssize_t n_left, uint32_t* left, uint32_t* right
 ) noexcept nogil:
-    """Copy the left rows from the start of `scratch`, and the right ones from its end in reverse order."""
+    """Copy rows partitioned by `split_rows` to `left` and `right`; n_left of the n_rows rows in `scratch` go left."""
     cdef Py_ssize_t i
     for i in range(n_left):
         left[i] = scratch[i]
@@ -156,7 +162,7 @@ cdef enum:
 
 
 cdef void _place_cells(Workspace* ws) noexcept nogil:
-    """Assign cells: the cells of bundled features are contiguous and follow the cells of all columns."""
+    """Set the offsets of all features' cells; cells of bundled features are contiguous after all columns' cells."""
     cdef Column* column
     cdef Feature* feature
     cdef int32_t c, i
@@ -174,8 +180,8 @@ cdef void _place_cells(Workspace* ws) noexcept nogil:
             ws.table.n_cells += column.n_own
 
 
-cdef int64_t _work_of(const Workspace* ws, const Node* node, int32_t first, int32_t end) noexcept nogil:
-    """Return the expected work of counting and searching the active ones of some adjacent columns for a node."""
+cdef int64_t _work_of_columns(const Workspace* ws, const Node* node, int32_t first, int32_t end) noexcept nogil:
+    """Return the expected work of counting and searching the active columns first .. end - 1 for a node."""
     cdef const uint64_t* active = active_columns(ws, max(node.parent, 0))
     cdef int64_t n_stored = 0, n_codes = 0, n_columns = 0
     cdef int32_t c = next_feature(active, first, end)
@@ -191,19 +197,25 @@ cdef int64_t _work_of(const Workspace* ws, const Node* node, int32_t first, int3
 
 
 cdef void divide_columns(Workspace* ws, const Node* node, int32_t n_pieces) noexcept nogil:
-    """Divide the columns into pieces of equal work, for `first_columns`; for sparse tables, they begin a mask word."""
+    """Divide the columns into n_pieces pieces of equal work for a node; write their bounds to ws.first_columns.
+
+    Pieces of sparse tables begin at a word of the masks of columns.
+    """
     cdef int32_t piece, c = 0, n = ws.table.n_columns, step = 1 if ws.n_words == 0 else 64
-    cdef int64_t work = 0, all_work = _work_of(ws, node, 0, n)
+    cdef int64_t work = 0, all_work = _work_of_columns(ws, node, 0, n)
     for piece in range(n_pieces):
         while c < n and work * n_pieces < piece * all_work:
-            work += _work_of(ws, node, c, min(c + step, n))
+            work += _work_of_columns(ws, node, c, min(c + step, n))
             c = min(c + step, n)
         ws.first_columns[piece] = c
     ws.first_columns[n_pieces] = n
 
 
 cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
-    """Allocate what depends on the sizes set in `ws`. Return False if memory runs out; free_workspace cleans up."""
+    """Allocate the arrays for n_rows rows by the sizes set in `ws`, and place cells; return False if memory runs out.
+
+    After a failure, free_workspace cleans up.
+    """
     cdef Py_ssize_t widest = 1
     cdef int32_t f
     cdef Plan plan = Plan(NULL, 0)
@@ -228,7 +240,10 @@ cdef bint allocate_workspace(Workspace* ws, Py_ssize_t n_rows) noexcept nogil:
 
 
 cdef void _plan_workspace(Workspace* ws, Py_ssize_t n_rows, Py_ssize_t widest, Plan* plan) noexcept nogil:
-    """Assign the arrays that all threads share, and the buffers of each thread."""
+    """Carve the arrays of `ws` and of its threads from the plan, or only add up their size.
+
+    `widest` is the largest number of codes of a feature.
+    """
     cdef Py_ssize_t n_features = ws.table.n_features, n_threads = ws.max_threads
     cdef ScanBuffer* room
     cdef int32_t t
@@ -255,7 +270,7 @@ cdef void _plan_workspace(Workspace* ws, Py_ssize_t n_rows, Py_ssize_t widest, P
 
 
 cdef void free_workspace(Workspace* ws) noexcept nogil:
-    """Free all memory of the workspace."""
+    """Free all memory that belongs to the workspace."""
     cdef int32_t i
     for i in range(ws.n_slots):
         free(ws.slots[i])
@@ -285,7 +300,7 @@ cdef void free_workspace(Workspace* ws) noexcept nogil:
 
 
 cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
-    """Reserve space for n_more nodes, and as many candidates, choices and tasks."""
+    """Reserve space for n_more nodes with their candidates, tasks, sums and sets; return False if memory runs out."""
     cdef Py_ssize_t capacity, wanted = ws.n_nodes + <Py_ssize_t>n_more
     if wanted <= ws.node_capacity:
         return True
@@ -319,12 +334,12 @@ cdef bint reserve_nodes(Workspace* ws, int32_t n_more) noexcept nogil:
 
 
 cdef inline Py_ssize_t _slot_bytes(const Workspace* ws) noexcept nogil:
-    """Return the size of a slot, which stores the histograms of a node."""
+    """Return the size in bytes of a slot, which stores the histograms of a node for all outputs."""
     return 4 * ws.n_outputs * ws.table.n_cells * <Py_ssize_t>sizeof(int64_t)
 
 
 cdef int32_t take_slot(Workspace* ws) noexcept nogil:
-    """Return a free histogram slot, or -1 if memory runs out: nodes without a slot only cost time."""
+    """Return the index of a free histogram slot, or -1 if no memory is left: nodes without a slot only cost time."""
     if ws.n_free > 0:
         ws.n_free -= 1
         return ws.free_slots[ws.n_free]
@@ -358,7 +373,7 @@ cdef void release_all_slots(Workspace* ws) noexcept nogil:
 
 
 cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
-    """Return a number of rows of the node that packed cells can hold with certainty."""
+    """Return a number of rows, at most the node's, that packed cells of one output can hold with certainty."""
     cdef Py_ssize_t n_rows = node.end - node.begin
     if 0 < ws.most_stored <= ws.outputs[output].quantised.layout.max_rows:
         return n_rows       # only cells of zeros may overflow, which the search takes into account
@@ -368,14 +383,14 @@ cdef Py_ssize_t rows_in_cells(const Workspace* ws, const Node* node, int32_t out
 
 
 cdef inline bint _fits_packed(const Workspace* ws, const Node* node, int32_t output) noexcept nogil:
-    """Return True if packed cells can hold all rows of the node for one output."""
+    """Return True if the node's histogram for one output is packed, because its cells can hold all rows."""
     if not ws.outputs[output].quantised.narrow or ws.ranks != NULL:
         return False
     return rows_in_cells(ws, node, output) == node.end - node.begin
 
 
 cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slot, int32_t output) noexcept nogil:
-    """Return a node's cells in a slot, in the form that fits its number of rows.
+    """Return one output's histogram of a node in slot `slot`, in the form (packed or wide) that fits its rows.
 
     Packed cells of all outputs precede the wide ones: while a wide histogram is turned into a packed one, threads that
     process different features read the former and write the latter.
@@ -387,7 +402,7 @@ cdef Histogram node_histogram(const Workspace* ws, const Node* node, int32_t slo
 
 
 cdef Histogram partial_histogram(const Workspace* ws, const Node* node, int32_t thread, int32_t output) noexcept nogil:
-    """Return the cells for the rows of a node that one thread counts."""
+    """Return one output's histogram in a thread's workspace, for the rows of the node that this thread counts."""
     cdef Histogram histogram
     histogram.packed = _fits_packed(ws, node, output)
     histogram.cells = ws.partial + 3 * (<Py_ssize_t>thread * ws.n_outputs + output) * ws.table.n_cells

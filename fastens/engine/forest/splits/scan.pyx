@@ -77,7 +77,7 @@ cdef float64_t _class_score(const Layout* layout, const uint64_t* words, Py_ssiz
 
 
 cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept nogil:
-    """Return the score of the rows summed in the words, or minus infinity if the criterion does not allow them."""
+    """Return the criterion's score of the rows summed in a cell's words, or -infinity if it allows no such rows."""
     cdef int32_t n
     if has_class_words(search):
         return _class_score(&search.sample.layout, words, search.forest.targets.n_stats)
@@ -86,7 +86,7 @@ cdef float64_t words_score(const Search* search, const uint64_t* words) noexcept
 
 
 cdef float64_t words_value(const Search* search, const uint64_t* words) noexcept nogil:
-    """Return the value that monotone constraints bound: the share of the second class, or the mean."""
+    """Return the value of a cell's rows for monotone constraints: the share of the second class, or the mean."""
     cdef const Layout* layout = &search.sample.layout
     if layout.packed:
         return <float64_t>(words[0] >> layout.number_shift) / <float64_t>word_weight(layout, words[0])
@@ -107,7 +107,7 @@ cdef bint is_monotone(const Search* search, float64_t left, float64_t right) noe
 
 
 cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil:
-    """Return True for classification if the rows of these packed sums all belong to one class."""
+    """Return True if `total`, one packed word, shows that all rows belong to one class; False for other layouts."""
     cdef const Layout* layout = &search.sample.layout
     cdef uint64_t second = total >> layout.number_shift
     return search.forest.targets.classes != NULL and layout.packed and (
@@ -116,7 +116,7 @@ cdef bint is_pure_word(const Search* search, uint64_t total) noexcept nogil:
 
 
 cdef float64_t unit_of_gain(const Forest* forest, const Layout* layout) noexcept nogil:
-    """Return the factor that converts gains of rounded numbers and weights to the units of the target."""
+    """Return the factor that converts gains of fixed-point sums in this layout to the units of the target."""
     cdef float64_t unit = 1.0 / (layout.weight_scale * forest.targets.n_targets)
     if forest.targets.classes == NULL:
         unit /= layout.number_scale * (layout.number_scale if forest.rules.criterion == SQUARES else 1.0)
@@ -134,7 +134,7 @@ cdef enum:
 cdef CodeColumn spread_column(
     Search* search, int32_t feature, const Entry* rows, Py_ssize_t n_rows, int32_t slot
 ) noexcept nogil:
-    """Write these rows' codes of a sparse feature to one of the buffers, by row index; return the column to read."""
+    """Write these rows' codes of a sparse feature to buffer `slot` at the rows' indices; return the buffer to read."""
     cdef const ForestTable* table = &search.forest.table
     cdef void* codes = search.spread + slot * table.n_rows * table.code_size
     if table.code_size == 1:
@@ -147,7 +147,7 @@ cdef CodeColumn spread_column(
 cdef inline void _scatter_codes(
     const ForestTable* table, int32_t feature, const Entry* rows, Py_ssize_t n_rows, code_t* out
 ) noexcept nogil:
-    """Write the code of each of these ascending rows at the row's index; other entries are undefined."""
+    """Write the codes of a sparse feature of these ascending rows to `out`, at the rows' indices."""
     cdef int64_t first = table.stored.first[feature]
     cdef Py_ssize_t i, place = 0, n_stored = table.stored.first[feature + 1] - first
     cdef const int32_t* stored_rows = table.stored.rows + first
@@ -168,7 +168,7 @@ cdef inline void _scatter_codes(
 
 
 cdef void mark_present_features(Search* search) noexcept nogil:
-    """Mark the features that are non-zero in some row of the node, and record the position of each row."""
+    """Mark in search.present the sparse features with a stored code in some row; set search.places of the rows."""
     cdef const ForestTable* table = &search.forest.table
     cdef const int64_t* of_row
     cdef Py_ssize_t i, k
@@ -181,14 +181,17 @@ cdef void mark_present_features(Search* search) noexcept nogil:
 
 
 cdef void reset_row_positions(Search* search) noexcept nogil:
-    """Reset the positions of the node's rows that `mark_present_features` recorded."""
+    """Reset search.places of the node's rows, which `mark_present_features` set, to 0."""
     cdef Py_ssize_t i
     for i in range(search.n_rows):
         search.places[search.rows[i].row] = 0
 
 
 cdef void count_stored(Search* search, int32_t feature, const Cells* to, bint marked) noexcept nogil:
-    """Add each row's word to its cell of a sparse feature, zeros as total minus others; mark codes if `marked`."""
+    """Add the rows' words to their cells of a sparse feature; if `marked`, also mark the codes that occur.
+
+    The cell of zeros is the node's total minus other cells.
+    """
     cdef const ForestTable* table = &search.forest.table
     if table.code_size == 1:
         _count_stored_codes(search, feature, to, marked, table.stored.codes)
@@ -199,7 +202,7 @@ cdef void count_stored(Search* search, int32_t feature, const Cells* to, bint ma
 cdef inline void _count_stored_codes(
     Search* search, int32_t feature, const Cells* to, bint marked, const code_t* codes
 ) noexcept nogil:
-    """Implement `count_stored` for codes of one type."""
+    """Implement `count_stored` for `codes`, the stored codes of the table in one type."""
     cdef const ForestTable* table = &search.forest.table
     cdef int64_t first = table.stored.first[feature]
     cdef Py_ssize_t i, k, place = 0, n_found = 0, n_stored = table.stored.first[feature + 1] - first
@@ -234,7 +237,7 @@ cdef inline void _count_stored_codes(
 cdef inline void _move_row(
     const Cells* to, const Entry* entry, uint32_t code, uint32_t zero, Py_ssize_t n_words, bint marked
 ) noexcept nogil:
-    """Move a row's word from the cell of zeros to the cell of its code."""
+    """Move a row's word from the cell of code `zero` to the cell of its code, and mark the code if `marked`."""
     cdef Py_ssize_t offset = 0 if n_words == 1 else entry.offset
     to.cells[code * n_words + offset] += entry.word
     to.cells[zero * n_words + offset] -= entry.word
@@ -243,7 +246,7 @@ cdef inline void _move_row(
 
 
 cdef inline void _mark_code(const Cells* to, uint32_t code) noexcept nogil:
-    """Mark a code as present in the bitmap of codes and in the summary of the bitmap."""
+    """Mark a code as present in the bitmap of codes and in the summary of this bitmap."""
     to.marks[code >> 6] |= <uint64_t>1 << (code & 63)
     to.summary[code >> 12] |= <uint64_t>1 << ((code >> 6) & 63)
 
@@ -267,14 +270,17 @@ cdef bint _adds_one_word(const Search* search) noexcept nogil:
 
 
 cdef bint _marks_codes(const Search* search) noexcept nogil:
-    """Return True if codes are marked when counted, which pays off if reading all codes costs more."""
+    """Return True if counting marks the codes that occur, because reading all cells of a feature would cost more."""
     if search.sample.ranks != NULL:
         return False
     return 2 * search.n_rows < search.forest.table.max_codes or not _adds_one_word(search)
 
 
 cdef void count_features(Search* search, const int32_t* features, int32_t n) noexcept nogil:
-    """Add the words of the node's rows to the cells of their codes, for up to FEATURES_AT_ONCE features."""
+    """Add the words of the node's rows to search.cells[j] by their codes of features[j], for j < n.
+
+    At most FEATURES_AT_ONCE features are counted.
+    """
     cdef CodeColumn columns[FEATURES_AT_ONCE]
     cdef int32_t j
     if search.forest.table.stored.rows != NULL and _adds_one_word(search):
@@ -294,7 +300,7 @@ cdef void count_features(Search* search, const int32_t* features, int32_t n) noe
 
 
 cdef void _count_several_words(const Search* search, const Cells* to, const CodeColumn* column) noexcept nogil:
-    """Add rows of several words each to the cells of their codes, and mark the codes if that pays off."""
+    """Add rows of several words each to the cells by their codes in `column`, and mark codes if that pays off."""
     cdef Py_ssize_t i, n_words = search.sample.layout.n_words
     cdef uint32_t code
     cdef bint marked = _marks_codes(search)
@@ -308,7 +314,10 @@ cdef void _count_several_words(const Search* search, const Cells* to, const Code
 
 
 cdef void collect_groups(Search* search, int32_t slot) noexcept nogil:
-    """Move the cells in one buffer to search.codes (codes that occur, in order) and search.found (their words)."""
+    """Move search.cells[slot] of search.feature to groups: search.codes that occur, and search.found, their sums.
+
+    Categories are sorted by `_order_categories`. The cells are cleared.
+    """
     cdef const Cells* cells = &search.cells[slot]
     cdef int32_t n_words = search.sample.layout.n_words, n_codes = search.forest.table.n_codes[search.feature]
     if _marks_codes(search):
@@ -323,7 +332,7 @@ cdef void collect_groups(Search* search, int32_t slot) noexcept nogil:
 
 
 cdef void _order_categories(Search* search) noexcept nogil:
-    """Sort search.codes and search.found by the means of the categories.
+    """Sort the groups in search.codes and search.found by the means of the categories.
 
     With several sums, they are ordered along the axis on which their means differ most (Coppersmith, Hong &
     Hosking 1999).
@@ -347,7 +356,7 @@ cdef void _order_categories(Search* search) noexcept nogil:
 
 
 cdef inline float64_t _mean(const Search* search, const uint64_t* words, float64_t weight, int32_t k) noexcept nogil:
-    """Return the k-th sum in a cell's words divided by `weight`, which is a class share or a mean."""
+    """Return the k-th sum in a cell's words over their `weight`: the share of a class, or the mean of a target."""
     if search.sample.layout.packed:
         return <float64_t>(words[0] >> search.sample.layout.number_shift) / weight
     if search.forest.targets.classes == NULL:
@@ -356,7 +365,7 @@ cdef inline float64_t _mean(const Search* search, const uint64_t* words, float64
 
 
 cdef void _find_axis(Search* search, int32_t n, int32_t n_sums) noexcept nogil:
-    """Write the principal axis of the weighted category means around the node's mean, by power iteration."""
+    """Write the principal axis of n categories' weighted means, minus the node's, to search.axis (power method)."""
     cdef int32_t _step, j, k, n_words = search.sample.layout.n_words
     cdef float64_t dot, length, of_node
     cdef float64_t* axis = search.axis
@@ -415,7 +424,7 @@ cdef struct Side:
 
 
 cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Side* from_, Side* to) noexcept nogil:
-    """Move the rows of class k that are summed in a word from one side to the other."""
+    """Move the rows of class k, whose weight and count are in `word`, from one side to the other."""
     cdef int64_t weight = word_weight(layout, word), count = word & layout.count_mask
     if from_.logs == NULL:
         from_.sum -= weight * (2 * <int64_t>from_.weights[k] - weight)
@@ -434,7 +443,7 @@ cdef inline void _move_class(const Layout* layout, uint64_t word, int32_t k, Sid
 cdef inline void _move_group(
     const Layout* layout, const uint64_t* cell, int32_t n_classes, Side* from_, Side* to
 ) noexcept nogil:
-    """Move a group's rows, given as one word per class, from one side to the other."""
+    """Move a group's rows, given by `cell` as one word per class, from one side to the other."""
     cdef int32_t k
     for k in range(n_classes):
         if cell[k] != 0:
@@ -447,7 +456,7 @@ cdef inline int64_t _class_term(const Side* side, int32_t k) noexcept nogil:
 
 
 cdef inline float64_t _score_sides(const Side* left, const Side* right) noexcept nogil:
-    """Return the score of a split over both sides, which is higher for purer sides."""
+    """Return the sum of the scores of both sides of a split, which is higher for purer sides."""
     cdef int64_t entropy
     if left.logs == NULL:
         return <float64_t>left.sum / <float64_t>left.weight + <float64_t>right.sum / <float64_t>right.weight
@@ -456,7 +465,7 @@ cdef inline float64_t _score_sides(const Side* left, const Side* right) noexcept
 
 
 cdef void _start_sides(Search* search, Side* left, Side* right) noexcept nogil:
-    """Initialise both sides, with all rows on the right."""
+    """Initialise both sides for a scan over class weights: the left side is empty, the right one has all rows."""
     cdef int32_t k, n_classes = search.forest.targets.n_stats
     left.logs = right.logs = search.forest.rules.logs
     left.sum = left.weight = left.count = right.sum = 0
@@ -478,7 +487,7 @@ cdef inline bint _is_allowed_side(const Search* search, const Side* side) noexce
 cdef inline void _keep_if_better(
     Search* search, const Side* left, const Side* right, int32_t position, bint missing_left
 ) noexcept nogil:
-    """Make this split the best one if both sides are allowed and its gain exceeds the best gain so far."""
+    """Make the split after group `position` the best one if both sides are allowed and its gain is higher."""
     cdef float64_t gain
     if not (_is_allowed_side(search, left) and _is_allowed_side(search, right)):
         return
@@ -489,7 +498,10 @@ cdef inline void _keep_if_better(
 
 
 cdef void scan_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate the splits with groups first .. k, and group 0 if missing_left, on the left, for k = first .. last."""
+    """Evaluate the splits after each group k = first .. last, by class weights: groups first .. k go left.
+
+    Group 0 (missing) also goes left if missing_left.
+    """
     cdef const Layout* layout = &search.sample.layout
     cdef Side left, right
     cdef int32_t j, n_classes = search.forest.targets.n_stats
@@ -516,7 +528,7 @@ cdef inline void _sort_rows(const Search* search, uint32_t* keys) noexcept nogil
 
 
 cdef inline void _scan_sorted(Search* search, const uint32_t* keys, bint missing_left) noexcept nogil:
-    """Evaluate every threshold between sorted rows, with missing rows, which come first, on one side."""
+    """Evaluate every threshold between rows sorted by `_sort_rows`; missing rows go left if missing_left."""
     cdef Side left, right
     cdef int32_t i, group = 0, n = <int32_t>search.n_rows
     cdef bint stays = keys[0] >> 8 == 0 and not missing_left
@@ -535,7 +547,7 @@ cdef inline void _scan_sorted(Search* search, const uint32_t* keys, bint missing
 
 
 cdef void search_few(Search* search) noexcept nogil:
-    """Evaluate every threshold of a numeric feature for few rows, which are sorted rather than counted."""
+    """Evaluate every threshold of search.feature, which is numeric, by sorting the node's few rows, not counting."""
     cdef uint32_t[FEW_ROWS] keys
     cdef int32_t i
     _sort_rows(search, keys)
@@ -568,7 +580,10 @@ cdef bint _is_allowed_split(const Search* search) noexcept nogil:
 
 
 cdef void consider_left(Search* search, int32_t position, bint missing_left) noexcept nogil:
-    """Make the split with search.left on the left the best one if it is allowed and its gain is higher."""
+    """Make the split with the sums search.left the best one if it is allowed and its gain is higher.
+
+    `position` is its last group on the left.
+    """
     cdef const Layout* layout = &search.sample.layout
     cdef const uint64_t* left = search.left
     cdef int32_t k, n_words = layout.n_words
@@ -596,7 +611,10 @@ cdef void consider_left(Search* search, int32_t position, bint missing_left) noe
 
 
 cdef void _scan_squares(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate splits first .. last by squares of one number: the gain is W (s_l - s w_l / W)^2 / (w_l w_r)."""
+    """Evaluate splits first .. last like `_scan_groups`, by squares of one packed number.
+
+    The gain is W (s_l - s w_l / W)^2 / (w_l w_r).
+    """
     cdef const Layout* layout = &search.sample.layout
     cdef int64_t min_rows = search.forest.limits.min_samples_leaf, min_weight = search.sample.min_weight
     cdef ScanNode scan
@@ -626,7 +644,7 @@ cdef void _scan_squares(Search* search, int32_t first, int32_t last, bint missin
 
 
 cdef void _scan_two_classes(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate splits first .. last by the entropy of two classes, from a table of logarithms."""
+    """Evaluate splits first .. last like `_scan_groups`, by the entropy of two packed classes, from a log table."""
     cdef const Layout* layout = &search.sample.layout
     cdef const int64_t* logs = search.forest.rules.logs
     cdef uint64_t* left = search.left
@@ -648,7 +666,7 @@ cdef void _scan_two_classes(Search* search, int32_t first, int32_t last, bint mi
 
 
 cdef void _scan_any(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate splits first .. last by any criterion with any number of sums, one split after another."""
+    """Evaluate splits first .. last like `_scan_groups`, by any criterion, one split after another."""
     cdef int32_t j, k, n_words = search.sample.layout.n_words
     cdef const uint64_t* cell
     for k in range(n_words):
@@ -661,7 +679,10 @@ cdef void _scan_any(Search* search, int32_t first, int32_t last, bint missing_le
 
 
 cdef void _scan_groups(Search* search, int32_t first, int32_t last, bint missing_left) noexcept nogil:
-    """Evaluate the splits with groups first .. k, and group 0 if missing_left, on the left, for k = first .. last."""
+    """Evaluate the splits after each group k = first .. last, by the fastest scan: groups first .. k go left.
+
+    Group 0 (missing) also goes left if missing_left.
+    """
     cdef Scan scan
     if first > last:
         return
@@ -677,7 +698,7 @@ cdef void _scan_groups(Search* search, int32_t first, int32_t last, bint missing
 
 
 cdef int32_t random_candidate(Search* search, bint* missing_left) noexcept nogil:
-    """Draw one threshold (or a cut of categories) and one side for missing rows; return the last group on the left.
+    """Draw a cut between groups and the side of missing rows, missing_left[0]; return the last group on the left.
 
     Also set search.last_code if the threshold is not centred between groups.
     """
@@ -697,7 +718,7 @@ cdef int32_t random_candidate(Search* search, bint* missing_left) noexcept nogil
 
 
 cdef void _search_random(Search* search) noexcept nogil:
-    """Evaluate one random split of the groups, after merging the groups on its left."""
+    """Evaluate one random cut between the groups, whose left groups are merged into the last of them."""
     cdef bint missing_left
     cdef int32_t j, k, n_words = search.sample.layout.n_words, last = random_candidate(search, &missing_left)
     cdef uint64_t* into = search.found + <Py_ssize_t>last * n_words
@@ -708,7 +729,7 @@ cdef void _search_random(Search* search) noexcept nogil:
 
 
 cdef void search_groups(Search* search) noexcept nogil:
-    """Evaluate every cut between the groups, with missing values on the right and on the left, or one random cut."""
+    """Evaluate every cut between the groups, with missing values on either side, or one random cut by the rules."""
     cdef bint has_missing = search.codes[0] == 0 and not search.is_set
     if search.forest.rules.random_thresholds:
         _search_random(search)
@@ -719,7 +740,7 @@ cdef void search_groups(Search* search) noexcept nogil:
 
 
 cdef void finish_split(Search* search) noexcept nogil:
-    """Write the last code or the category set of the left side, and the side of missing values, to search.best."""
+    """Complete search.best, which is on search.feature: last code or category set, and side of missing values."""
     cdef FoundSplit* best = &search.best
     best.is_set, best.n_groups = search.is_set, search.n_groups
     if search.is_set:
@@ -739,7 +760,7 @@ cdef void finish_split(Search* search) noexcept nogil:
 
 
 cdef void _write_category_set(Search* search) noexcept nogil:
-    """Write the bits of the codes that go left; other codes go to the side with the larger weight."""
+    """Write the set of left codes to search.set_words; codes not in the node follow the heavier side."""
     cdef int32_t k, n_codes = search.forest.table.n_codes[search.feature]
     set_fill(search.set_words, n_codes, 2 * search.best.left_weight > search.weight)
     search.best.missing_left = True  # kept if the node has no missing values: see unseen.pyx

@@ -22,7 +22,7 @@ from fastens.engine.paths cimport add_feature, has_feature
 
 
 cdef int _compare_keys(const void* a, const void* b) noexcept nogil:
-    """Return the sign of the difference of two uint64 keys, for qsort."""
+    """Return -1, 0 or 1 by the order of the two uint64 keys at these addresses, for qsort."""
     cdef uint64_t left = (<const uint64_t*>a)[0], right = (<const uint64_t*>b)[0]
     return (left > right) - (left < right)
 
@@ -33,12 +33,12 @@ cdef inline int64_t _row_weight(const Search* search, const Entry* row) noexcept
 
 
 cdef inline Py_ssize_t _number_index(const Search* search, uint64_t key, int32_t target) noexcept nogil:
-    """Return the index of a row's number in (n_rows, n_targets) order; the key's lower half is its position."""
+    """Return the index in arrays (n_rows, n_targets) of a target of the row whose position is the key's lower half."""
     return <Py_ssize_t>search.rows[<uint32_t>key].row * search.forest.targets.n_targets + target
 
 
 cdef void _rank_rows(Search* search, int32_t target) noexcept nogil:
-    """Write the keys (rank << 32 | position in the node) of the node's rows in ascending order of a target."""
+    """Write the sorted keys (rank by a target << 32 | position) of the node's rows to search.medians.keys."""
     cdef const int32_t* ranks = search.forest.targets.ranks + target * search.forest.table.n_rows
     cdef uint64_t* keys = search.medians.keys
     cdef Py_ssize_t i
@@ -48,7 +48,7 @@ cdef void _rank_rows(Search* search, int32_t target) noexcept nogil:
 
 
 cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil:
-    """Write the weighted median of each target, interpolated if exactly half of the weight lies on each side."""
+    """Write the weighted median of each target to `medians`; at exactly half of the weight, it is the midpoint."""
     cdef const float64_t* numbers = search.forest.targets.numbers
     cdef const uint64_t* keys = search.medians.keys
     cdef int32_t t
@@ -68,7 +68,7 @@ cdef void weighted_medians(Search* search, float64_t* medians) noexcept nogil:
 
 
 cdef float64_t median_score(Search* search) noexcept nogil:
-    """Return minus the weighted sum of absolute deviations from the medians; also rank the rows for the search."""
+    """Return minus the sum over targets of absolute deviations from medians, and set the rows' ranks and numbers."""
     cdef MedianScratch* medians = &search.medians
     cdef Py_ssize_t i, n = search.n_rows
     cdef int32_t t
@@ -88,7 +88,7 @@ cdef float64_t median_score(Search* search) noexcept nogil:
 
 
 cdef void _clear_set(MedianScratch* medians, Py_ssize_t n) noexcept nogil:
-    """Empty the Fenwick trees of the set of rows, which have n ranks."""
+    """Empty the set of rows in `medians`, whose Fenwick trees cover n ranks."""
     memset(medians.tree_weight, 0, (n + 1) * sizeof(int64_t))
     memset(medians.tree_sum, 0, (n + 1) * sizeof(int64_t))
     medians.weight = medians.sum = 0
@@ -97,7 +97,7 @@ cdef void _clear_set(MedianScratch* medians, Py_ssize_t n) noexcept nogil:
 cdef void _insert_row(
     MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, int32_t rank, int64_t weight
 ) noexcept nogil:
-    """Add a row of this rank and weight to the Fenwick trees of weights and of weighted numbers."""
+    """Add a row of this rank and weight to the set of rows in `medians`; numbers[rank] is its target."""
     cdef int64_t product = weight * numbers[rank]
     cdef Py_ssize_t i = rank + 1
     medians.weight += weight
@@ -111,7 +111,10 @@ cdef void _insert_row(
 cdef Py_ssize_t _find_rank(
     const MedianScratch* medians, Py_ssize_t n, int64_t half, int64_t* below, int64_t* sum_below
 ) noexcept nogil:
-    """Return the rank at which the set's weight exceeds `half`, and sum weights and numbers below that rank."""
+    """Return the first rank at which the set's cumulative weight exceeds `half`.
+
+    `below` and `sum_below` receive the weight and the weighted numbers before this rank.
+    """
     cdef Py_ssize_t place = 0, step = 1
     below[0] = sum_below[0] = 0
     while 2 * step <= n:
@@ -128,7 +131,7 @@ cdef Py_ssize_t _find_rank(
 cdef int64_t _sum_deviations(
     MedianScratch* medians, Py_ssize_t n, const int64_t* numbers, float64_t* median
 ) noexcept nogil:
-    """Return the weighted absolute deviations of the set's rows from their median, written if not NULL."""
+    """Return the set's weighted absolute deviations from its median, and write the median unless NULL."""
     cdef int64_t below, sum_below, number
     if median != NULL:
         median[0] = <float64_t>numbers[_find_rank(medians, n, medians.weight // 2, &below, &sum_below)]
@@ -139,7 +142,7 @@ cdef int64_t _sum_deviations(
 
 
 cdef void _group_rows(Search* search) noexcept nogil:
-    """Sort the rows by code, and write the codes that occur and the offset of each group to medians.start."""
+    """Group the rows by code of search.feature: write search.codes, medians.keys and medians.start."""
     cdef MedianScratch* medians = &search.medians
     cdef CodeColumn column = column_of(search, search.feature, search.rows, search.n_rows, 0)
     cdef Py_ssize_t i
@@ -160,7 +163,7 @@ cdef void _group_rows(Search* search) noexcept nogil:
 
 
 cdef void _order_categories(Search* search) noexcept nogil:
-    """Sort the category groups and their codes by the mean of the first target."""
+    """Sort the groups' indices in medians.group, and search.codes, by the mean of the first target."""
     cdef MedianScratch* medians = &search.medians
     cdef int32_t g
     cdef Py_ssize_t i
@@ -183,7 +186,10 @@ cdef void _order_categories(Search* search) noexcept nogil:
 
 
 cdef void _add_losses(Search* search, int32_t target, bint backwards) noexcept nogil:
-    """Add the deviations of groups up to k (after k if backwards) to medians.loss[k], and write their medians."""
+    """Add the deviations of one target to medians.loss[k] for the split after each group k, and write medians.
+
+    They are the deviations of the left side or, if backwards, of the right side.
+    """
     cdef MedianScratch* medians = &search.medians
     cdef Py_ssize_t i, k, g, n = search.n_groups, n_rows = search.n_rows
     cdef const int64_t* numbers = medians.number + target * n_rows
@@ -208,7 +214,7 @@ cdef void _add_losses(Search* search, int32_t target, bint backwards) noexcept n
 
 
 cdef bint _is_allowed_median(const Search* search, int32_t k, int64_t count) noexcept nogil:
-    """Return True if the split after group k, with `count` rows on the left, is allowed."""
+    """Return True if limits and constraints allow the split after group k, with `count` rows on the left."""
     cdef const MedianScratch* medians = &search.medians
     cdef int64_t weight = min(medians.left_weight[k], search.weight - medians.left_weight[k])
     return (
@@ -222,7 +228,7 @@ cdef bint _is_allowed_median(const Search* search, int32_t k, int64_t count) noe
 
 
 cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint missing_last) noexcept nogil:
-    """Keep the best of the splits after positions first .. last among the codes; groups up to there go left.
+    """Make the best of the splits after code positions first .. last the node's best split, if it is better.
 
     If missing_last, the missing rows, code 0, come last in order to be on the right.
     """
@@ -246,7 +252,7 @@ cdef void _compare_losses(Search* search, int32_t first, int32_t last, bint miss
 
 
 cdef void search_medians(Search* search) noexcept nogil:
-    """Evaluate every split of the feature, or a random one, by the absolute deviations from the medians."""
+    """Evaluate every split of search.feature, or a random one, by absolute deviations from medians."""
     cdef int32_t last
     cdef bint has_missing, missing_left
     _group_rows(search)
@@ -288,7 +294,7 @@ cdef void copy_words(Search* search) noexcept nogil:
 
 
 cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcept nogil:
-    """Copy the codes of the node's rows on up to FEATURES_AT_ONCE features to search.row_codes."""
+    """Copy the codes of the node's rows on n <= FEATURES_AT_ONCE features to search.row_codes, feature by feature."""
     cdef CodeColumn[FEATURES_AT_ONCE] columns
     cdef int32_t j
     for j in range(n):
@@ -299,17 +305,23 @@ cdef void copy_codes(Search* search, const int32_t* features, int32_t n) noexcep
 
 
 cdef inline const void* _slot_codes(const Search* search, int32_t slot) noexcept nogil:
-    """Return the codes of the node's rows in one of the buffers that `copy_codes` fills."""
+    """Return the address of the rows' codes of the feature that `copy_codes` copied to position `slot`."""
     return search.row_codes + slot * search.n_row_codes * search.forest.table.code_size
 
 
 cdef CodeRange slot_code_range(const Search* search, int32_t slot) noexcept nogil:
-    """Return the lowest and highest non-missing code in one buffer, and a flag for missing values."""
+    """Return the range of non-missing codes of the feature that `copy_codes` copied to position `slot`.
+
+    The result also has a flag for missing values.
+    """
     return code_range(search.forest.table.code_size, _slot_codes(search, slot), search.n_rows)
 
 
 cdef void sum_left_side(Search* search, int32_t slot, uint32_t last, bint missing_left) noexcept nogil:
-    """Sum the words of rows with codes up to `last`, code 0 only if missing_left, into search.left."""
+    """Write the sum of the words of rows with codes 1 .. last (0 too if missing_left) to search.left.
+
+    The codes are at position `slot` of `copy_codes`.
+    """
     cdef const void* codes = _slot_codes(search, slot)
     cdef Py_ssize_t i
     cdef uint32_t code
@@ -328,7 +340,7 @@ cdef void sum_left_side(Search* search, int32_t slot, uint32_t last, bint missin
 
 
 cdef void search_threshold(Search* search, int32_t slot) noexcept nogil:
-    """Draw a threshold for the codes in one buffer, and keep the split if it is better than the best so far."""
+    """Draw a random threshold for the feature in `slot` of `copy_codes`, and keep the split if it is the best."""
     cdef CodeRange range_ = slot_code_range(search, slot)
     cdef bint missing_left
     search.last_code = draw_threshold(&search.forest.table, search.feature, search.key, &range_, &missing_left)
@@ -347,7 +359,7 @@ cdef bint is_pure_over_ranks(Search* search) noexcept nogil:
 
 
 cdef bint _has_one_class(const Search* search) noexcept nogil:
-    """Return True if only one class of each target has rows, by the node's sums over all workers."""
+    """Return True if each target has rows of only one class, by search.total, the sums over all workers."""
     cdef const int32_t* first = search.forest.targets.first_stat
     cdef int32_t t, k, n_found
     for t in range(search.forest.targets.n_targets):
@@ -360,7 +372,7 @@ cdef bint _has_one_class(const Search* search) noexcept nogil:
 
 
 cdef inline int64_t _ordered_bits(float64_t number) noexcept nogil:
-    """Return an integer that orders like the float: see `ordered_bits` in comm.py."""
+    """Return an int64 that compares like the float, with equal zeros: see `ordered_bits` in comm.py."""
     cdef int64_t bits
     number += 0.0
     memcpy(&bits, &number, sizeof(bits))
@@ -388,19 +400,22 @@ cdef bint _has_one_number(Search* search) noexcept nogil:
 
 
 cdef bint sum_total_over_ranks(Search* search) noexcept nogil:
-    """Add up search.total, the node's sums, over the workers; return False on failure."""
+    """Replace search.total, the node's local sums, by the sums over all workers; return False on failure."""
     cdef int64_t* words = <int64_t*>search.total
     return sum_over(search.sample.ranks, &words, 1, search.sample.layout.n_words)
 
 
 cdef int32_t features_in_reduction(const Search* search) noexcept nogil:
-    """Return the number of features, at least 1, whose cells fit in one reduction."""
+    """Return the number of features, at least 1, whose cells fit in the buffer of one reduction."""
     cdef Py_ssize_t of_feature = <Py_ssize_t>search.forest.table.max_codes * search.sample.layout.n_words
     return <int32_t>max(search.n_reduced // of_feature, <Py_ssize_t>1)
 
 
 cdef bint reduce_features(Search* search, const int32_t* features, int32_t n) noexcept nogil:
-    """Sum the cells of n features, which fit in the buffer, over the workers; return False on failure."""
+    """Count n features, which fit in search.reduced, and sum their cells there over the workers.
+
+    Return False on failure.
+    """
     cdef uint64_t* to = search.reduced
     cdef int64_t* numbers = <int64_t*>search.reduced
     cdef int32_t i = 0
@@ -412,7 +427,7 @@ cdef bint reduce_features(Search* search, const int32_t* features, int32_t n) no
 
 
 cdef uint64_t* _write_local_cells(Search* search, const int32_t* features, int32_t n, uint64_t* to) noexcept nogil:
-    """Write the local cells of up to FEATURES_AT_ONCE features to `to`; return the end of what was written."""
+    """Count up to FEATURES_AT_ONCE features, and append their local cells at `to`; return the end of the cells."""
     cdef Py_ssize_t size
     cdef int32_t j
     count_features(search, features, n)
@@ -425,7 +440,7 @@ cdef uint64_t* _write_local_cells(Search* search, const int32_t* features, int32
 
 
 cdef void read_reduced_feature(Search* search) noexcept nogil:
-    """Read the reduced cells of search.feature, the next one in the buffer, into groups."""
+    """Read the next cells in the reduced buffer, which must be of search.feature, into groups."""
     cdef Py_ssize_t size = <Py_ssize_t>search.forest.table.n_codes[search.feature] * search.sample.layout.n_words
     memcpy(search.cells[0].cells, search.next_reduced, size * sizeof(uint64_t))
     search.next_reduced += size
@@ -441,7 +456,7 @@ cdef enum:
 
 
 cdef bint _is_pure(const Search* search) noexcept nogil:
-    """Return True if all rows of the node on this worker have equal targets."""
+    """Return True if all rows of the node on this worker have equal values of every target."""
     cdef const float64_t* numbers = search.forest.targets.numbers
     cdef const int32_t* classes = search.forest.targets.classes
     cdef Py_ssize_t i, t, n = search.forest.targets.n_targets, first = search.rows[0].row * n, place
@@ -456,7 +471,10 @@ cdef bint _is_pure(const Search* search) noexcept nogil:
 
 
 cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) noexcept nogil:
-    """Return the sum of the words of the entries begin .. end - 1."""
+    """Return the sum of the packed words (row count, weight and number or second class) of some entries.
+
+    They are the entries begin .. end - 1 of the sample.
+    """
     cdef Py_ssize_t i
     cdef uint64_t total = 0
     for i in range(begin, end):
@@ -465,7 +483,10 @@ cdef uint64_t packed_total(const Sample* sample, uint32_t begin, uint32_t end) n
 
 
 cdef bint _sum_node(Search* search, uint64_t total) noexcept nogil:
-    """Compute the sums, weight and score of the node; `total` is its packed sum. Return False if a reduction failed."""
+    """Set search.total, weight and score of the node, over all workers; return False if a reduction failed.
+
+    `total` is its packed sum.
+    """
     cdef Py_ssize_t i
     if search.sample.layout.packed:
         search.total[0] = total
@@ -481,7 +502,10 @@ cdef bint _sum_node(Search* search, uint64_t total) noexcept nogil:
 
 
 cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
-    """Write the node's best split to `open`, and mark constant features in `mask`; return True if it is to be split."""
+    """Search the node's best split and write it to `open`; return True if the node is to be split by it.
+
+    Constant features that are found are marked in `mask`, the node's mask.
+    """
     cdef const Forest* forest = search.forest
     cdef const Sample* sample = search.sample
     cdef Draw draw
@@ -526,7 +550,10 @@ cdef bint find_split(Search* search, Open* open, uint64_t* mask) noexcept nogil:
 
 
 cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
-    """Evaluate the n features in search.drawn; mark constant ones in `mask`, and return their number."""
+    """Evaluate the first n features in search.drawn, on rows that are all local.
+
+    `key` is the node's random key. Constant features are marked in `mask`; return their number.
+    """
     cdef const Forest* forest = search.forest
     cdef int32_t i, n_constant = 0, at_once = FEATURES_AT_ONCE
     cdef bint is_random = forest.rules.random_thresholds, by_medians = uses_medians(forest)
@@ -565,7 +592,7 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
             collect_groups(search, 0 if is_random else i % at_once)
             if search.n_groups > 1:
                 search_groups(search)
-        n_constant += _settle_feature(search, mask)
+        n_constant += _finish_feature(search, mask)
         if at_once == 1 and search.best.feature == search.feature and _is_perfect(search):
             search.found_perfect = True
             break
@@ -573,7 +600,10 @@ cdef int32_t _search_features(Search* search, uint64_t key, int32_t n, uint64_t*
 
 
 cdef int32_t _drop_zero_features(Search* search, int32_t n, uint64_t* mask) noexcept nogil:
-    """Mark the drawn features that are zero in all rows, and keep the others; return the number marked."""
+    """Mark in `mask` the drawn sparse features that are zero in all rows, and drop them from search.drawn.
+
+    Return the number of dropped features.
+    """
     cdef int32_t i, kept = 0
     for i in range(n):
         if has_feature(search.present, search.drawn[i]):
@@ -585,7 +615,10 @@ cdef int32_t _drop_zero_features(Search* search, int32_t n, uint64_t* mask) noex
 
 
 cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_t* mask) noexcept nogil:
-    """Evaluate the n features in search.drawn over all workers; mark constant ones, and return their number."""
+    """Evaluate the first n features in search.drawn, on the rows of all workers.
+
+    `key` is the node's random key. Constant features are marked in `mask`; return their number.
+    """
     cdef int32_t i, n_constant = 0, at_once = features_in_reduction(search)
     for i in range(n):
         if i % at_once == 0 and not reduce_features(search, search.drawn + i, min(n - i, at_once)):
@@ -595,12 +628,15 @@ cdef int32_t _search_over_ranks(Search* search, uint64_t key, int32_t n, uint64_
         read_reduced_feature(search)
         if search.n_groups > 1:
             search_groups(search)
-        n_constant += _settle_feature(search, mask)
+        n_constant += _finish_feature(search, mask)
     return n_constant
 
 
-cdef inline bint _settle_feature(Search* search, uint64_t* mask) noexcept nogil:
-    """Complete search.best if it is on search.feature; if that feature is constant, mark it and return True."""
+cdef inline bint _finish_feature(Search* search, uint64_t* mask) noexcept nogil:
+    """Mark search.feature in `mask` and return True if it is constant; otherwise complete its best split.
+
+    The split in search.best is completed only if it is on this feature.
+    """
     if search.n_groups == 1:
         add_feature(mask, search.feature)
         return True
@@ -610,7 +646,7 @@ cdef inline bint _settle_feature(Search* search, uint64_t* mask) noexcept nogil:
 
 
 cdef inline bint _is_perfect(const Search* search) noexcept nogil:
-    """Return True if no split can be better.
+    """Return True if no split can beat search.best: the node has two rows, or both sides are pure.
 
     Skipping the other features is then exact, because ties go to the first feature.
     """
