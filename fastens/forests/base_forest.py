@@ -246,7 +246,7 @@ class BaseForest(TreeParameters, TreeModel):
         return self._is_averaged and not self.bootstrap  # drawn rows count as one row each, whatever their weights
 
     def _member_parameters(self) -> dict[str, Any]:
-        """Return the parameters of `estimators_` by name; without bags, they cannot average by out-of-bag rows."""
+        """Return the parameters of `estimators_` by name; a single tree does not average by out-of-bag rows."""
         # A single tree has no out-of-bag rows.
         is_same = self._is_averaged and self._options("averaging").evidence != OUT_OF_BAG
         averaging = POSTERIOR if isinstance(self.averaging, str) else self.averaging

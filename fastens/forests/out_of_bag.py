@@ -311,8 +311,8 @@ class OutOfBag:
 def _sum_left_out(forest: Any, matrix: AnyMatrix, data: TrainingData) -> tuple[Array, NDArray[np.int32], Array, Array]:
     """Return each row's sum of out-of-bag leaf values and number of trees, and each tree's error and score.
 
-    A tree's error is the mean out-of-bag loss of the trees up to it, and its score is of the tree alone. `data` holds
-    the targets of all ranks, and `matrix` holds the rows of this rank.
+    A tree's error is the mean out-of-bag loss of all trees up to it; its score is for the tree alone. `data` holds the
+    targets of all ranks, and `matrix` holds the rows of this rank.
     """
     trees, bags, y = forest._predicting_trees(), forest._bags(), data.y.reshape(len(data.y), -1)
     targets = forest._targets

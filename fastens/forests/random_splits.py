@@ -245,7 +245,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
         """Return the bags of the trees, which draw `max_samples` rows and `max_features` columns each from `seed`.
 
-        Set `max_samples_`; raise ValueError if a warm start changes it. `hashes` and `weight` are of all ranks' rows.
+        Set `max_samples_`; raise ValueError if a warm start changes it. `hashes` and `weight` belong to all ranks'
+        rows.
         """
         copies, n_features = Subsample.plan(hashes, weight), len(self._column_of)
         wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
