@@ -101,7 +101,7 @@ class IntervalCalibration:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> IntervalCalibration:
         """Return the calibration from the arrays of `to_arrays`; raise ValueError if they are malformed."""
-        return cls(*_restored(arrays, n_targets))
+        return cls(*_read_held_out(arrays, n_targets))
 
 
 @dataclass(frozen=True)
@@ -149,13 +149,13 @@ class SetCalibration:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> SetCalibration:
         """Return the calibration from the arrays of `to_arrays`; raise ValueError if they are malformed."""
-        held_out_scores, conditions = _restored(arrays, n_targets)
+        held_out_scores, conditions = _read_held_out(arrays, n_targets)
         if any(held.label is not None or held.values.shape[1] != 1 for held in held_out_scores):
             raise ValueError("the calibration scores are malformed")
         return cls(SetScore(SET_SCORES[int(arrays[f"{PREFIX}conformity"])]), held_out_scores, conditions)
 
 
-def _restored(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldOut], Conditions]:
+def _read_held_out(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldOut], Conditions]:
     """Return each target's calibration rows, and the conditions, from saved arrays; raise ValueError if malformed."""
     conditions = Conditions.from_arrays(PREFIX, arrays)
     held_out = [HeldOut.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]

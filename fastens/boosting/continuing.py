@@ -273,7 +273,7 @@ class LeafRefit:
             if tree % self.ensemble.trees_per_round == 0:
                 self.learning_rate = rate_of_round(self._rates, tree // self.ensemble.trees_per_round)
                 self._start_round()
-            self._renew(tree, slice(*self.ensemble.node_offsets[tree : tree + 2]))
+            self._update_tree(tree, slice(*self.ensemble.node_offsets[tree : tree + 2]))
         return self._updated_ensemble()
 
     def _start_round(self) -> None:
@@ -282,7 +282,7 @@ class LeafRefit:
         self.loss.start_round(self.y, self.raw, self.weight)
         self.loss.gradients(self.y, self.raw, self.derivatives[0], self.derivatives[1])
 
-    def _renew(self, tree: int, nodes: slice) -> None:
+    def _update_tree(self, tree: int, nodes: slice) -> None:
         """Update the values of a tree's nodes, the slice `nodes` of all nodes, and add it to the raw predictions."""
         leaf, first = self.leaves[:, tree], self.ensemble.tree_output[tree]
         outputs = range(first, first + self.value.shape[1])
@@ -293,7 +293,7 @@ class LeafRefit:
             new = leaves_within_limits(self.ensemble.tree(tree), new, self.rules.of_output(output), self.learning_rate)
             self.value[nodes, column] = np.where(new == old, old, self.decay * old + (1 - self.decay) * new)
         for column, output in enumerate(outputs):
-            self._add(tree, self.value[nodes, column], output)
+            self._add_tree(tree, self.value[nodes, column], output)
 
     def _new_values(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
         """Return the node values, (n_nodes,), that a round on the new rows would give; NaN for nodes without rows.
@@ -302,7 +302,7 @@ class LeafRefit:
         """
         loss = self.loss.of_output(output)
         if self.loss.renews_leaves:
-            order, nodes, starts = _by_leaf(leaf)
+            order, nodes, starts = _sort_by_leaf(leaf)
             residuals = self.loss.residuals(self.y, self.raw, output)[order]
             weight = None if self.weight is None else self.weight[order]
             values = np.full(n_nodes, np.nan)
@@ -312,14 +312,14 @@ class LeafRefit:
         damped = np.clip(loss.damped(np.nan_to_num(step)), -self.max_step, self.max_step)
         return self.learning_rate * np.where(np.isnan(step), np.nan, damped)
 
-    def _l2(self, output: int) -> float:
+    def _l2_of_noise(self, output: int) -> float:
         """Return the L2 penalty of an output, which grows with the noise of its gradients on the new rows."""
         gradients, hessians = self.derivatives[:, output].astype(np.float64)
         squares = gradients**2
         if self.weights.factors is not None:
             squares *= self.weights.factors * (self.weights.n_copies / self.weights.total)
         everywhere = np.zeros(len(squares), dtype=np.intp)
-        square, hessian = (float(self._sums(everywhere, part, 1)[0]) for part in (squares, hessians))
+        square, hessian = (float(self._node_sums(everywhere, part, 1)[0]) for part in (squares, hessians))
         root = math.sqrt(square / hessian) if hessian > 0 else 0.0
         return self.rules.l2_of_noise(root / self.loss.of_output(output).noise_unit, hessian)
 
@@ -328,16 +328,16 @@ class LeafRefit:
 
         `leaf` holds the node index of each row's leaf, and `output` is the index of the raw prediction.
         """
-        gradient, hessian = (self._sums(leaf, part[output], n_nodes) for part in self.derivatives)
-        l2 = self._l2(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
+        gradient, hessian = (self._node_sums(leaf, part[output], n_nodes) for part in self.derivatives)
+        l2 = self._l2_of_noise(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
 
-    def _sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
+    def _node_sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
         """Return the weighted sum of the rows' `values` in each node, (n_nodes,); `leaf` is each row's node index."""
         return leaf_sums(leaf, values, self.weights.factors, n_nodes, self.weights.copies)
 
-    def _add(self, tree: int, values: Array, output: int) -> None:
+    def _add_tree(self, tree: int, values: Array, output: int) -> None:
         """Add node values `values` of tree `tree` to the new rows' raw predictions of an output."""
         self.raw[output] += values[self.leaves[:, tree]]
 
@@ -356,7 +356,7 @@ class LinearRefit(LeafRefit):
         self.models = LeafModels(self.X, is_categorical, self.weights, l2, 1)
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeafTerms]()
 
-    def _add(self, tree: int, values: Array, output: int) -> None:
+    def _add_tree(self, tree: int, values: Array, output: int) -> None:
         """Refit the linear models of the leaves of tree `tree`, and add the tree to the raw predictions of an output.
 
         `values` holds the new node values, to which the linear models are added.
@@ -364,7 +364,7 @@ class LinearRefit(LeafRefit):
         old, leaf, loss = self.trees[tree], self.leaves[:, tree], self.loss.of_output(output)
         self.models.monotone = self.rules.of_output(output).monotone
         assert isinstance(old, LinearTree)
-        order, nodes, starts = _by_leaf(leaf)
+        order, nodes, starts = _sort_by_leaf(leaf)
         step = self._newton_steps(leaf, old.n_nodes, output)
         rate = self.learning_rate * damping(loss, np.nan_to_num(step))
         kept = np.where(np.isnan(step), 1.0, self.decay)
@@ -381,7 +381,7 @@ class LinearRefit(LeafRefit):
         return LinearEnsemble(super()._updated_ensemble(), LinearLeafTerms.join(self.linear))
 
 
-def _by_leaf(leaf: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
+def _sort_by_leaf(leaf: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
     """Return the row indices sorted by leaf, the leaves that have rows, and the offset of each leaf's first row.
 
     `leaf` holds the node index of each row's leaf. A last offset is the number of rows.

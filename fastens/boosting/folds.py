@@ -300,13 +300,13 @@ class FoldedFit:
         for number, parts in enumerate(self._rows):
             now = time.monotonic()
             end = now + (self._moment - now) / (len(self._rows) - number)
-            rounds = self._start(number, parts)
+            rounds = self._start_fold(number, parts)
             if number == 0 and np.isfinite(end):
                 rounds = self._probe_time(rounds, parts, now, end)
             done.append(rounds)
-            self._run(rounds, end)
+            self._run_rounds(rounds, end)
 
-    def _start(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:
+    def _start_fold(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:
         """Return the loop of fold `number` before its first round; `parts` has training and held-out row indices."""
         model, inputs = self._model, self._prepared
         model._loss = model._get_loss()
@@ -320,7 +320,7 @@ class FoldedFit:
         model._measure_validation(rounds, held_out)
         return rounds
 
-    def _run(self, rounds: Rounds, end: float) -> None:
+    def _run_rounds(self, rounds: Rounds, end: float) -> None:
         """Run the rounds of a fold, with callbacks after each round, until the `time.monotonic` `end`."""
         with watching(self._model, rounds) as self._watch:
             rounds.run(self._watch, end)
@@ -343,7 +343,7 @@ class FoldedFit:
         if possible >= n_rounds or isinstance(learning_rate, tuple) or rate <= learning_rate:
             return rounds
         self._rules = replace(self._rules, learning_rate=rate)
-        return self._start(0, parts)
+        return self._start_fold(0, parts)
 
 
 def _replace_by_codes(inputs: Prepared, rules: BoostingParameters) -> Prepared:

@@ -70,7 +70,9 @@ class RelevanceLabels:
             relevance = np.where(documents > 0, relevance, 0)  # rows of weight 0 may have any relevance
         query = self.global_query(n_rows, comm)
         columns = [_checked_relevance(relevance), query, documents]
-        return np.column_stack(columns if self.position is None else [*columns, _positions(self.position, documents)])
+        return np.column_stack(
+            columns if self.position is None else [*columns, _checked_positions(self.position, documents)]
+        )
 
     def global_query(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
         """Return the index of each row's query among all ranks' queries; raise ValueError if ranks share one."""
@@ -80,8 +82,8 @@ class RelevanceLabels:
         if self.group is not None:
             first, _ = first_row(comm, len(self.group))
             return query + first
-        local_labels = _sorted(_labels(self.qid))[0]
-        labels, label_index = _sorted(np.concatenate(comm.allgather(local_labels)))
+        local_labels = _unique_labels(_read_query_labels(self.qid))[0]
+        labels, label_index = _unique_labels(np.concatenate(comm.allgather(local_labels)))
         is_shared = np.bincount(label_index) > 1
         if is_shared.any():
             first_shared = labels[is_shared][:1].tolist()[0]
@@ -103,13 +105,13 @@ class RelevanceLabels:
                 "qid (the query of each row) or group (the number of rows of each query) must be passed by keyword; "
                 "the third positional argument is sample_weight. If all rows belong to one query, pass group=[len(X)]."
             )
-        qid = _labels(self.qid)
+        qid = _read_query_labels(self.qid)
         if qid.shape != (n_rows,):
             raise ValueError(f"qid must have one query for each of the {n_rows} rows; got shape {qid.shape}.")
-        return _sorted(qid)[1]
+        return _unique_labels(qid)[1]
 
 
-def _labels(qid: Any) -> NDArray[Any]:
+def _read_query_labels(qid: Any) -> NDArray[Any]:
     """Return the argument `qid`, each row's query label, as an array; raise ValueError for missing values."""
     labels = unmasked(qid, "qid")
     kind = labels.dtype.kind
@@ -120,7 +122,7 @@ def _labels(qid: Any) -> NDArray[Any]:
     return labels
 
 
-def _sorted(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def _unique_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the sorted unique query labels, and each row's index in them; raise ValueError for mixed types."""
     try:
         return np.unique(labels, return_inverse=True)
@@ -148,7 +150,7 @@ def _checked_relevance(relevance: NDArray[Any]) -> Array:
     return values
 
 
-def _positions(position: Any, documents: Array) -> Array:
+def _checked_positions(position: Any, documents: Array) -> Array:
     """Return the documents' positions as floats, 0 where the weight in `documents` is 0.
 
     Raise ValueError unless they are whole numbers from 0 to MAX_POSITION.

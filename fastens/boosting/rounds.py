@@ -361,7 +361,7 @@ class SideBySide:
             self._free.put(leaves.on_one_thread(worker_matrix))
         # True if the kernels keep their own threads, which grow the trees that do not divide evenly among the workers.
         # On small tables, kernels run on one thread, because parallelism within a small tree is not efficient.
-        self.needs_others = _n_codes(matrix) >= _ENOUGH_FOR_ONE_TREE
+        self.needs_others = _cost_of_root(matrix) >= _ENOUGH_FOR_ONE_TREE
         self._n_apart = n_trees - (n_trees % self._n_workers if self.needs_others else 0)
 
     @classmethod
@@ -372,7 +372,7 @@ class SideBySide:
         # at a time.
         if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
             return None
-        n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads
+        n_codes, n_threads = _cost_of_root(problem.matrix), problem.n_threads
         if min(n_threads, n_trees) == 1 or n_codes < _MIN_CODES:
             return None
         return cls(leaves) if n_trees >= n_threads or n_codes < _ENOUGH_FOR_ONE_TREE else None
@@ -398,7 +398,7 @@ class SideBySide:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _n_codes(matrix: AnyMatrix) -> int:
+def _cost_of_root(matrix: AnyMatrix) -> int:
     """Return the cost of growing a root node as a number of bin codes read; it is at least a split search."""
     return max(matrix.n_rows * matrix.codes_per_row, min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)
 
@@ -429,7 +429,7 @@ class Dropout:
 
     def draw(self, index: int) -> Dropped:
         """Return the earlier rounds that round `index` drops, and the factors of its new trees and of dropped trees."""
-        rounds, options = self._rounds(index), self._options
+        rounds, options = self._dropped_rounds(index), self._options
         n_dropped = len(rounds)
         if n_dropped == 0:
             return Dropped(rounds)
@@ -437,7 +437,7 @@ class Dropout:
         total = weight_of_dropped + self._learning_rate
         return Dropped(rounds, 1 / total, weight_of_dropped / total)
 
-    def _rounds(self, index: int) -> list[int]:
+    def _dropped_rounds(self, index: int) -> list[int]:
         """Return the sorted indices of the earlier rounds that round `index` drops, drawn from the seed."""
         options, generator = self._options, random_stream(self._seed, index)
         skips, drops = generator.random(), generator.random(index)
