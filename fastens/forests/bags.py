@@ -158,7 +158,7 @@ def plan_draws(
         )
     total = float(len(hashes) if weight is None or not are_copies(weight) else weight.sum())
     totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
-    n_draws = np.maximum(np.rint(_n_draws(max_samples, total) * totals / totals.sum()), 1).astype(np.int64)
+    n_draws = np.maximum(np.rint(_draws_per_bag(max_samples, total) * totals / totals.sum()), 1).astype(np.int64)
     if strata is not None:
         n_draws = strata.draws(n_draws)
         if n_draws.sum() > MAX_COPIES:
@@ -179,7 +179,7 @@ def _floor_share(total: float, share: float) -> int:
     return nearest if math.isclose(product, nearest, rel_tol=_ROUNDING) else math.floor(product)
 
 
-def _n_draws(max_samples: Any, total: float) -> float:
+def _draws_per_bag(max_samples: Any, total: float) -> float:
     """Return the number of draws in a bag: `max_samples`, a fraction of `total`, or `total` if it is None.
 
     Raise ValueError if it exceeds 2**53.

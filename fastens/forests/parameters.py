@@ -262,14 +262,14 @@ def _mean_impurities(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, we
     n_nodes = len(tree.feature)
     total, sums = np.bincount(leaf, weight, n_nodes), np.bincount(leaf, weight * y, n_nodes)
     mean = np.divide(sums, total, out=np.zeros(n_nodes), where=total > 0)
-    loss = np.bincount(leaf, weight * _loss(y, mean[leaf], is_poisson), n_nodes)
+    loss = np.bincount(leaf, weight * _losses_about_mean(y, mean[leaf], is_poisson), n_nodes)
     for nodes in reversed(_inner_levels(tree)):
         left = tree.left_child[nodes]
         right = left + 1
         total[nodes], sums[nodes] = total[left] + total[right], sums[left] + sums[right]
         mean[nodes] = sums[nodes] / total[nodes]
         for below in (left, right):
-            loss[nodes] += loss[below] + total[below] * _loss(mean[below], mean[nodes], is_poisson)
+            loss[nodes] += loss[below] + total[below] * _losses_about_mean(mean[below], mean[nodes], is_poisson)
     return np.maximum(loss / total, 0.0)
 
 
@@ -284,7 +284,7 @@ def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
     return levels
 
 
-def _loss(y: Array, mean: Array, is_poisson: bool) -> Array:
+def _losses_about_mean(y: Array, mean: Array, is_poisson: bool) -> Array:
     """Return each target's squared difference from its mean, or its term y log(y / mean) of the Poisson deviance."""
     return xlogy(y, np.divide(y, mean, out=np.ones_like(mean), where=mean > 0)) if is_poisson else (y - mean) ** 2
 

@@ -239,7 +239,9 @@ class IsolationForest(OutlierMixin, RandomSplits):
         self._ensemble = self._ensemble.with_values(lengths if self.max_samples_ > 1 else lengths + LONE_ROW)
         self.offset_ = -0.5
         if not isinstance(self.contamination, str):
-            self.offset_ = _threshold(self.score_samples(X), self.contamination * (1.0 - _SLACK), weight, self._comm)
+            self.offset_ = _outlier_threshold(
+                self.score_samples(X), self.contamination * (1.0 - _SLACK), weight, self._comm
+            )
         return self
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
@@ -362,7 +364,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
     _saved: ClassVar[SavedParts] = ("offset_", "max_samples_")
 
 
-def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
+def _outlier_threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
     """Return the threshold below which a fraction `share` of the scores of all ranks lies, weighted by `weight`.
 
     At most one row more than this fraction is below the threshold. If ties would exceed it, the tied rows are above.

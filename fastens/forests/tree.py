@@ -304,13 +304,14 @@ class TreesRegressor(BaseRegressor):
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return the checked training target; raise ValueError for "poisson" if a value is negative or the sum is 0."""
-        return self._counts(super()._learn_target(y), needs_some=True)
+        return self._checked_counts(super()._learn_target(y), needs_some=True)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return the checked target; raise ValueError if the criterion is "poisson" and a value is negative."""
-        return self._counts(super()._encode_target(y), needs_some=False)  # a warm start may add rows with counts of 0
+        # A warm start may add rows with counts of 0.
+        return self._checked_counts(super()._encode_target(y), needs_some=False)
 
-    def _counts(self, y: NDArray[np.float64], *, needs_some: bool) -> NDArray[np.float64]:
+    def _checked_counts(self, y: NDArray[np.float64], *, needs_some: bool) -> NDArray[np.float64]:
         """Return the target unchanged; if the criterion is "poisson", raise ValueError as `check_counts` does."""
         is_poisson = self._as_fitted().criterion == "poisson"
         return check_counts(y, self._comm, needs_some=needs_some) if is_poisson else y
