@@ -292,7 +292,7 @@ class AdaBoostClassifier(AdditiveVotes):
         run = start_voting(self, data, validation, n_earlier) if self._votes else self._start_newton(data, validation)
         run.history.decides = self.early_stopping is not False
         try:
-            run.run(self._on_round or _reporter(self.verbose))
+            run.run(self._on_round or _loss_logger(self.verbose))
         except KeyboardInterrupt as interrupt:
             if run.n_rounds:  # after Ctrl-C, the completed rounds are kept as a fitted model
                 self._finish(run, n_earlier, data.rows)
@@ -498,7 +498,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return weighted_importances(self, parts=True) if self._votes else super()._part_importances()
 
 
-def _reporter(verbose: int) -> OnRound | None:
+def _loss_logger(verbose: int) -> OnRound | None:
     """Return a callback that logs the losses every `verbose` rounds, or None if `verbose` is 0."""
     if not verbose:
         return None

@@ -190,7 +190,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         data = data if self.estimator is None else match_sparse_format(data, X)
         for name in ("_ensemble", "_models"):
             self.__dict__.pop(name, None)
-        learner = self._learner(data)
+        learner = self._make_learner(data)
         classes = np.zeros(len(data.y), np.uint16)
         weights = RoundWeights(classes, data.sample_weight, resolve_n_jobs(self.n_jobs), data.comm)
         fitted: list[Any] = []
@@ -201,7 +201,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         for index in count():
             drawn = None if order is None else weights.draw(order, stream_seeds(seed, index, index + 1))
             model, prediction = learner.fit(weights, drawn, index)
-            weight, error, steps = self._measure(np.abs(data.y - prediction), weights)
+            weight, error, steps = self._weigh_regressor(np.abs(data.y - prediction), weights)
             if weight == 0 and fitted:
                 break
             fitted.append(model)
@@ -214,7 +214,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self._drawn = DrawnRows.of(all_drawn, data.rows, order)
         return self
 
-    def _learner(self, data: TrainingData) -> _TreeRegressors | _Regressors:
+    def _make_learner(self, data: TrainingData) -> _TreeRegressors | _Regressors:
         """Return the object that fits the regressor of each round; rows are binned here, once for all rounds."""
         comm = data.comm
         if self.estimator is not None:
@@ -232,7 +232,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         target = number_target(data.y - center, comm=comm)
         return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
-    def _measure(self, error: Array, weights: RoundWeights) -> tuple[float, float, Array | None]:
+    def _weigh_regressor(self, error: Array, weights: RoundWeights) -> tuple[float, float, Array | None]:
         """Return a regressor's weight, its mean loss and each row's step of the log weight.
 
         `error` holds the absolute error of each row. The steps are None if boosting must end, because the regressor is

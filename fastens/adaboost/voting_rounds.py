@@ -80,11 +80,13 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
 
 def voting_run(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> VotingRun:
     """Return the state of a fit before its first round; `X_val` is the encoded validation table or None."""
-    learner = _learner(model, data, classes, X_val)
+    learner = _make_learner(model, data, classes, X_val)
     return VotingRun(learner, classes, data.sample_weight, _voting_rules(model, data.comm), data.comm)
 
 
-def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> Estimators | Stumps | Trees:
+def _make_learner(
+    model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any
+) -> Estimators | Stumps | Trees:
     """Return the object that fits weak classifiers: stumps, trees or clones of `estimator`.
 
     Rows are binned here, once for all rounds. `X_val` is the encoded validation table or None.
@@ -170,13 +172,13 @@ class WeakTrees(Members):
         model, trees = self._forest, self._forest._ensemble
         tree = trees.tree(t)
         if hasattr(model, "classes_"):
-            tree = replace(tree, value=_votes(tree))
+            tree = replace(tree, value=_vote_probabilities(tree))
         made = single_tree(model, TreeEnsemble.from_trees([tree], [0], np.zeros(trees.n_outputs), trees.binning))
         made.random_state = t
         return made
 
 
-def _votes(tree: Tree) -> NDArray[np.float64]:
+def _vote_probabilities(tree: Tree) -> NDArray[np.float64]:
     """Return each node's class probabilities, (n_nodes, n_classes): 1 for the class with the largest value.
 
     For two classes, the only column is the probability of the second class.

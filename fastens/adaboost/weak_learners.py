@@ -74,7 +74,7 @@ class RoundWeights:
         self.logs = np.zeros(self.n_rows)
         self.copies: NDArray[np.int64] | None = None
         if sample_weight is not None:
-            self._start(sample_weight)
+            self._start_weights(sample_weight)
         (self.n_copies,) = sum_ints(comm, self.n_rows if self.copies is None else int(self.copies.sum()))
         self._scale = math.ldexp(1.0, min(_WEIGHT_BITS, _SUM_BITS - self.n_copies.bit_length()))
         self._n_threads = threads_for(self.n_rows, n_threads, _GRAIN)
@@ -85,7 +85,7 @@ class RoundWeights:
         self._make_whole()
         self._log_start = self._log_sum
 
-    def _start(self, sample_weight: NDArray[np.float64]) -> None:
+    def _start_weights(self, sample_weight: NDArray[np.float64]) -> None:
         """Set `copies` if all sample weights are integers with a sum below 2**40, otherwise the initial log weights."""
         is_whole = not is_any(self._comm, not are_whole(sample_weight))
         if is_whole and sum(self._comm.allgather(float(sample_weight.sum()))) < 2.0**40:
@@ -390,7 +390,7 @@ class VotingRun:
         if self.order is not None:
             drawn = weights.draw(self.order, stream_seeds(self.rules.seed, index, index + 1))
         weak = self.learner.fit(weights, drawn, index)
-        sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
+        sums = self._sums_by_cell(weak) if drawn is not None or weak.sums is None else weak.sums
         if self.rules.is_real:
             values = self._within_limits(weak, self._log_odds(sums))
             if not self.learner.has_own_classes:
@@ -402,11 +402,11 @@ class VotingRun:
         if self.rules.is_real:
             weight = 1.0 if np.ptp(values, axis=1).max() > 1e-10 else 0.0
         else:
-            weight = self._weight(error)
+            weight = self._vote_weight(error)
             values = weight * self._one_hot[weak.cell_class]
         return Vote(weak, values, weight, error, restarted, compact_counts(drawn, self._comm))
 
-    def _sums(self, weak: Weak) -> NDArray[np.int64]:
+    def _sums_by_cell(self, weak: Weak) -> NDArray[np.int64]:
         """Return the sums of the current weights by cell of a weak classifier and class, (n_cells, n_classes)."""
         n_codes = len(weak.cell_class) if weak.cells is None else len(weak.cells)
         by_code = self.weights.sums(weak.codes, n_codes, self.rules.n_classes)
@@ -416,7 +416,7 @@ class VotingRun:
         np.add.at(sums, weak.cells, by_code)
         return sums
 
-    def _weight(self, error: float) -> float:
+    def _vote_weight(self, error: float) -> float:
         """Return a classifier's weight by SAMME or AdaBoost.M1 from its weighted error.
 
         The weight is 1 without errors, and 0 for a classifier that does not beat chance.
