@@ -108,7 +108,7 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options:
     interactions, parts, groups = options["interactions"], options["parts"], options["groups"]
     FLAG.check("interactions", interactions)
     FLAG.check("parts", parts)
-    _check(model, background, output, y)
+    _check_output(model, background, output, y)
     of_groups = None if groups is None else ColumnGroups.of(model, groups)
     if of_groups is not None and parts:
         raise ValueError("groups must be None with parts=True, because parts divide columns; got groups of columns.")
@@ -208,7 +208,7 @@ class ColumnGroups:
         return values, texts
 
 
-def _check(model: Any, background: Any, output: str, y: Any) -> None:
+def _check_output(model: Any, background: Any, output: str, y: Any) -> None:
     """Raise ValueError unless `output` is known, and `background` and `y` are passed if it requires them."""
     OUTPUTS.check("output", output)
     if output != "raw" and background is None:
@@ -245,9 +245,9 @@ def _transformed_game(model: Any, rows: Any, others: Any, output: str, y: Any) -
         after, base_after = model._inverse_link(raw), model._inverse_link(base_raw)
         return _Game(
             np.full(len(raw), base_after.mean()),
-            lambda first, last: _slopes(raw[first:last], after[first:last, None], base_raw, base_after[None]),
+            lambda first, last: _output_slopes(raw[first:last], after[first:last, None], base_raw, base_after[None]),
         )
-    target = _target(model, y, len(raw))
+    target = _encoded_target(model, y, len(raw))
     loss = _row_losses(model)
 
     def losses(first: int, last: int) -> Array:
@@ -259,11 +259,11 @@ def _transformed_game(model: Any, rows: Any, others: Any, output: str, y: Any) -
     starts = range(0, max(len(raw), 1), step)
     return _Game(
         np.concatenate([losses(first, min(first + step, len(raw))).mean(axis=1) for first in starts]),
-        lambda first, last: _slopes(raw[first:last], after[first:last, None], base_raw, losses(first, last)),
+        lambda first, last: _output_slopes(raw[first:last], after[first:last, None], base_raw, losses(first, last)),
     )
 
 
-def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Array:
+def _output_slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Array:
     """Return differences of outputs divided by differences of raw predictions, (n_rows, n_background).
 
     The differences are between rows (`raw`, `after`) and background rows (`base_raw`, `base_after`). A quotient is 1 if
@@ -273,7 +273,7 @@ def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Arr
     return np.divide(after - base_after, change, out=np.ones(change.shape), where=change != 0)
 
 
-def _target(model: Any, y: Any, n_rows: int) -> Array:
+def _encoded_target(model: Any, y: Any, n_rows: int) -> Array:
     """Return the encoded target, (n_rows,); raise ValueError for a wrong shape, rankers and survival models."""
     if get_tags(model).estimator_type is None:
         raise ValueError("output must be 'raw' or 'probability' for rankers and survival models; got 'loss'.")

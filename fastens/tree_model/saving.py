@@ -201,7 +201,7 @@ class SavedEnsemble:
         terms = self._terms_of_statistics()
         if not columns and not terms:
             return data
-        values = _targets(data.y, self._n_classes())
+        values = _encoding_targets(data.y, self._n_classes())
         targets = Targets(values, data.sample_weight, data.comm, data.weight_before_classes)
         self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed, terms)
         return data._replace(X=X)
@@ -403,7 +403,7 @@ class SavedEnsemble:
         return map_parts(lambda part: trees.apply(part, n_threads), table, is_dense=False)
 
 
-def _targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64]:
+def _encoding_targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64]:
     """Return the rows of numbers that target encoding averages, (n_encoded_targets, n_rows).
 
     `n_classes` has the number of classes of each target. A target with three or more classes gives an indicator for

@@ -475,12 +475,12 @@ def _constraint_signs(model: Any) -> NDArray[np.int8] | None:
     constraints = getattr(model, "monotonic_cst", None)
     kinds = model._encoder.is_categorical
     kinds[list(model._encoder.ordered)] = False
-    return monotone_signs(constraints, _columns(model), kinds, classes)
+    return monotone_signs(constraints, _column_lookup(model), kinds, classes)
 
 
 def path_rules(model: Any) -> dict[str, Any]:
     """Return the interaction constraints as keyword arguments of the growth parameters of boosting and forests."""
-    max_on_path, groups = interaction_groups(model.interaction_cst, _columns(model))
+    max_on_path, groups = interaction_groups(model.interaction_cst, _column_lookup(model))
     return {
         "max_features_on_path": max_on_path,
         "feature_groups": None if groups is None else groups[:, model._column_of],
@@ -493,7 +493,7 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
     Raise ValueError if `feature_weights` differ but all columns are used, because they would then have no effect. If
     `up` is True, fractions of the columns are rounded up.
     """
-    chances = feature_chances(model.feature_weights, _columns(model))
+    chances = feature_chances(model.feature_weights, _column_lookup(model))
     if chances is None:
         return None
     n_features = len(model._column_of)
@@ -509,7 +509,7 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
 
 def column_constraints(model: Any) -> dict[str, Any]:
     """Return constraints and excluded columns that a model's parameters set, by parameter, in a comparable form."""
-    columns = _columns(model)
+    columns = _column_lookup(model)
     signs = _constraint_signs(model)
     on_path, groups = interaction_groups(getattr(model, "interaction_cst", None), columns)
     chances = feature_chances(getattr(model, "feature_weights", None), columns)
@@ -539,7 +539,7 @@ def check_same_rules(model: Any) -> None:
             )
 
 
-def _columns(model: Any) -> ColumnLookup:
+def _column_lookup(model: Any) -> ColumnLookup:
     """Return an object that finds columns of X by name or index, and reads parameters with a value by column."""
     encoder = model._encoder
     return ColumnLookup(model.n_features_in_, encoder.names)
