@@ -592,7 +592,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return self._encode_target(y)
 
     def _encode_target(self, y: NDArray[Any]) -> Array:
-        """Return the target as the loss reads it; subclasses override it."""
+        """Return the target encoded in the way that the loss reads it; by default, it is unchanged."""
         return y
 
     def _joined_losses(self, parts: Sequence[Loss]) -> Loss:
@@ -610,7 +610,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     # Predict --------------------------------------------------
 
     def staged_predict(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the predictions after each round."""
+        """Yield the predictions after each round, each in the form that `predict` returns."""
         for raw in self._staged_raw_from(X, init_score):
             yield self._response("predict", raw)
 
@@ -622,7 +622,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             yield self._score_of(y, predicted, sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
-        """Return the score of predictions, computed as in `score`."""
+        """Return the score of the predictions `predicted` for the targets y, computed as in `score`."""
         return score_of(self, y, predicted, sample_weight)
 
     def _response(self, method: str, raw: Array) -> Any:

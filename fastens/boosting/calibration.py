@@ -156,7 +156,10 @@ class SetCalibration:
 
 
 def _read_held_out(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldOut], Conditions]:
-    """Return each target's calibration rows, and the conditions, from saved arrays; raise ValueError if malformed."""
+    """Return each target's held-out scores, and what calibration is conditional on, from saved arrays.
+
+    Raise ValueError if the arrays are malformed.
+    """
     conditions = Conditions.from_arrays(PREFIX, arrays)
     held_out = [HeldOut.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
     if any((held.group is None) != (conditions.labels is None) for held in held_out):

@@ -83,7 +83,7 @@ def _l2(model: Any) -> tuple[float, float]:
 
 
 def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
-    """Return the number of rows of a node per random threshold; None if nodes evaluate all thresholds."""
+    """Return the number of rows of a node for each random threshold drawn; None if all thresholds are evaluated."""
     rows_per_threshold = model._options("growth").rows_per_threshold
     if rows_per_threshold != "auto":
         return rows_per_threshold
@@ -91,7 +91,7 @@ def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
 
 
 def _split_penalty(model: Any) -> float:
-    """Return the pruning penalty of a split, in units of the gradients' dispersion; 0 if the loss measures none."""
+    """Return the pruning penalty of a split, in units of the gradients' dispersion, 0 if the loss lacks it."""
     if model.split_penalty is not None:
         return model.split_penalty
     return SPLIT_PENALTY if model._loss.measures_noise else 0.0
@@ -172,7 +172,7 @@ def row_sampling(model: Any) -> RowSampling:
 
 
 def draws_splits(model: Any) -> bool:
-    """Return True if trees or nodes draw features or thresholds at random."""
+    """Return True if trees or nodes draw features at random, or nodes draw thresholds."""
     if _rows_per_threshold(model, model._get_loss()) is not None:
         return True
     n_features = model.n_features_in_

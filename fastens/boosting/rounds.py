@@ -280,7 +280,7 @@ class LinearModels(OutputTrees):
         return CodeTable(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> CodeTable:
-        """Return the table of rows other than the training rows, from their bin codes and feature values."""
+        """Return other rows than the training rows, with their feature values, as a table to add trees to."""
         return CodeTable(codes, as_array(X), pages_held(codes, X))
 
     def _finish_leaves(self, tree: Tree, current: Round, index: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
@@ -554,7 +554,7 @@ class Rounds:
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
     def _start(self, data: TrainingData) -> Array:
-        """Return the raw predictions of rows before the first tree, (n_outputs, n_rows)."""
+        """Return the raw predictions of the rows of `data` before the first tree, (n_outputs, n_rows)."""
         if data.offset is not None:
             return on_grid(self.baseline[:, None] + data.offset, self._grid)
         return np.full((len(self.baseline), len(data.y)), self.baseline[:, None])
@@ -629,7 +629,7 @@ class Rounds:
         return slice(-first % step, None, step)
 
     def _train_loss(self) -> float:
-        """Return the training loss on the reported rows."""
+        """Return the training loss on the evenly spaced rows of `_rows_to_report`."""
         if self._every.step > 1:
             self._reported.raw[:] = self.train.raw[:, self._every]
         return self._reported.loss(self.loss, 1)
@@ -700,7 +700,7 @@ class Rounds:
         return self.shifts.get(index)
 
     def _sample(self, index: int) -> RowSample | None:
-        """Compute the gradients and hessians of round `index`, and return its drawn rows; None for all rows."""
+        """Set the gradients and hessians for round `index`, and return its drawn rows; None for all rows."""
         self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
         return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
 
@@ -726,7 +726,7 @@ class Rounds:
             self.leaves.add(tree, table, raw[self.leaves.outputs[tree_index]])
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
-        """Add the trees of an earlier fit round by round, as if they had been grown here."""
+        """Add the trees of an earlier fit, in order, round by round, and record the metrics after each round."""
         per_round = self.leaves.n_trees
         for first in range(0, len(trees), per_round):
             self.loss.start_round(self.train.y, self.train.raw, self.train.weight)

@@ -36,7 +36,7 @@ class RowSampling:
 
     @property
     def draws(self) -> bool:
-        """True if rows may be left out."""
+        """True if rounds may leave out rows."""
         options = self.options
         return self.share < 1 or (isinstance(options, Goss) and options.top_rate + options.other_rate < 1)
 
@@ -130,9 +130,10 @@ class RowSampler:
     def _mvs_chances(
         self, factor: float | None, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
     ) -> Array:
-        """Return each row's chance min(1, s / t), s = sqrt(g^2 + factor h^2); t gives the expected number of rows.
+        """Return each row's probability of being drawn in minimal variance sampling, min(1, s / t).
 
-        If `factor` is None, it is the squared ratio of the mean absolute gradient to the mean absolute hessian.
+        s is the root of the sum over outputs of gradient^2 + factor * hessian^2, and t gives the expected number of
+        rows. If `factor` is None, it is the squared ratio of the mean absolute gradient to the mean absolute hessian.
         """
         g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
         weight = self._weight

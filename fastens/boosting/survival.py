@@ -77,7 +77,7 @@ def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
 
 
 def _checked_bounds(bounds: Array) -> Array:
-    """Return the bounds, (n_rows, 2); raise ValueError if one of the unnamed columns may hold events.
+    """Return the two columns `bounds`; raise ValueError if one of them, both unnamed, may hold events.
 
     Bounds with an infinite value, or with two equal columns, cannot be events and times.
     """
@@ -466,7 +466,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
 
 def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Return the sorted event times, and Breslow's estimate of the cumulative baseline hazard at each of them."""
+    """Return sorted event times, and Breslow's cumulative baseline hazard at each; `raw` holds log hazard ratios."""
     # Hazards are relative to the highest risk and bounded, so that they do not overflow.
     scale = exp(np.clip(-raw.max(), -_LARGEST_LOG, _LARGEST_LOG))
     with np.errstate(over="ignore"):
