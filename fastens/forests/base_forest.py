@@ -455,7 +455,7 @@ class BaseForest(TreeParameters, TreeModel):
     # Out of bag --------------------------------------------------
 
     def _oob_results(self) -> OutOfBag:
-        """Return the out-of-bag results; raise AttributeError if the model was fitted without `oob_score=True`."""
+        """Return the out-of-bag results; raise AttributeError unless the model was fitted with `oob_score=True`."""
         self._check_fitted()
         if self._out_of_bag is None:
             raise AttributeError("out-of-bag predictions require oob_score=True in fit. Set it and fit again.")

@@ -199,7 +199,7 @@ class TreeErrors:
         return shifted_ends + rounding * [-1.0, 1.0]
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """Return the state as arrays whose names start with `prefix`."""
+        """Return the errors and quantile estimator as arrays for `from_arrays`, whose names start with `prefix`."""
         arrays = {f"{prefix}floor": np.array(self.quantiles.floor)}
         arrays |= {f"{prefix}one_spread": np.array(True)} if self.quantiles.has_one_spread else {}
         return arrays | self.quantiles.scaled.to_arrays(f"{prefix}scaled.") | self.errors.to_arrays(f"{prefix}errors.")
@@ -278,7 +278,7 @@ class OutOfBag:
         return cls(mean, score, scores, errors, conformity)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as arrays for `from_arrays`."""
+        """Return the predictions, scores, error curve and calibration errors as arrays for `from_arrays`."""
         fields = {"mean": self.mean, "errors": self.error_curve, "score": self.score, "scores": self.tree_scores}
         arrays = {_PREFIX + name: np.asarray(array) for name, array in fields.items()}
         if self.conformity is not None:

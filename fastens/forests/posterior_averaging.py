@@ -70,7 +70,7 @@ class Averaging:
 
     @classmethod
     def check(cls, forest: Any) -> None:
-        """Raise ValueError for options that are invalid or incompatible with the forest's other parameters."""
+        """Raise ValueError if options of the forest's `averaging` are invalid or conflict with other parameters."""
         options = forest._options("averaging")
         cls.check_read(options)
         if getattr(forest, "monotonic_cst", None) is not None:
@@ -336,7 +336,7 @@ def _are_non_negative(array: np.ndarray, n: int) -> bool:
 def _left_out_weighting(forest: Any, data: TrainingData) -> Callable[[Any], Array]:
     """Return a function from a tree's row weights to the weights of its out-of-bag rows, (n_rows,).
 
-    Copies of drawn rows get 0, and the weights of all rows sum to the number of draws.
+    Drawn rows, and rows equal to them, get 0. The weights of all rows, drawn ones included, sum to the number of draws.
     """
     weight = multiplied(data.sample_weight, forest._class_weighting(data)[0])
     weight = np.ones(len(data.y)) if weight is None else weight

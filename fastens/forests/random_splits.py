@@ -114,7 +114,7 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return X, weight
 
     def _continues(self) -> bool:
-        """Return True if this fit adds trees to the trees of the last fit."""
+        """Return True if this fit is a warm start, which adds trees to the trees of the last fit."""
         return self.warm_start and hasattr(self, "_ensemble")
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
