@@ -94,7 +94,7 @@ class RoundWeights:
             self.logs[:] = log(sample_weight)
 
     def _find_largest(self) -> None:
-        """Set the largest log weight over all ranks."""
+        """Set `_largest` to the largest log weight of the rows of all ranks."""
         (self._largest,) = max_floats(self._comm, float(self.logs.max(initial=-np.inf)))
 
     def _make_whole(self) -> None:
@@ -192,7 +192,10 @@ class RoundWeights:
 
 
 def content_order(columns: Any, classes: NDArray[np.uint16], comm: Comm = LOCAL) -> NDArray[np.uint32]:
-    """Return the indices of all ranks' rows, sorted by a hash of their columns and class."""
+    """Return the indices of all ranks' rows, sorted by a hash of their columns and class.
+
+    `columns` yields arrays with a value for each row of this rank, and `classes` holds class indices.
+    """
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:
@@ -519,7 +522,7 @@ class Stumps:
         return Weak(stump, codes, validation_codes, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
-        """Return the stumps of the votes as an ensemble of trees."""
+        """Return the stumps of the votes as an ensemble of trees, whose node values are the votes."""
         values = np.array([tree_values(vote.values) for vote in votes])
         context = self.columns, self.rows.binning, self._comm
         return stump_ensemble([vote.weak.model for vote in votes], values, *context)
@@ -614,7 +617,7 @@ class Estimators:
         return self.wrap_fitted(fitted_copy(self._estimator, self._X, y, (counts, weights.n_copies), index))
 
     def wrap_fitted(self, model: Any) -> Weak:
-        """Return a fitted clone as a weak classifier, with its predictions for the learner's rows."""
+        """Return a fitted clone as a weak classifier, with its predictions for training and validation rows."""
         validation = None if self._X_val is None else class_indices(model, self._labels, self._X_val)
         predicted = class_indices(model, self._labels, self._X)
         return Weak(model, predicted, validation, None, np.arange(len(self._labels)), None)
