@@ -255,7 +255,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return importances / importances.sum() if importances.any() else importances
 
     def _part_importances(self) -> Array:
-        """Return the importance of each of `feature_parts_`, normalised to sum to 1."""
+        """Return the total gain of the splits on each of `feature_parts_`, normalised to sum to 1, (n_parts,)."""
         gain = self._ensemble.feature_importances("gain").astype(np.float64)
         return gain / gain.sum() if gain.sum() > 0 else gain
 
