@@ -200,7 +200,7 @@ class AdaBoostClassifier(AdditiveVotes):
     _on_round: OnRound | None = field(init=False, default=None)
 
     def _validate_combinations(self) -> None:
-        """Raise ValueError for a criterion, constraints or an estimator that exclude each other."""
+        """Raise ValueError if `criterion`, constraints and `max_depth` conflict, or `estimator` is unsuitable."""
         if self.criterion == "error" and self.max_depth > 1:
             raise ValueError(f"criterion must be 'gini' or 'entropy' with max_depth={self.max_depth}; got 'error'.")
         if self.criterion == "error" and self.monotonic_cst is not None:
@@ -233,7 +233,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return DrawnRows.samples_of(self)
 
     def _member_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the weak classifiers, with criterion "gini" instead of "error"."""
+        """Return the parameters of `estimators_` by name, with criterion "gini" for "error"."""
         parameters = super()._member_parameters() if self.estimator is None else self.estimator.get_params()
         return parameters | ({"criterion": "gini"} if parameters["criterion"] == "error" else {})
 
@@ -292,7 +292,7 @@ class AdaBoostClassifier(AdditiveVotes):
         run = start_voting(self, data, validation, n_earlier) if self._votes else self._start_newton(data, validation)
         run.history.decides = self.early_stopping is not False
         try:
-            run.run(self._on_round or _reporter(self.verbose))
+            run.run(self._on_round or _loss_logger(self.verbose))
         except KeyboardInterrupt as interrupt:
             if run.n_rounds:  # after Ctrl-C, the completed rounds are kept as a fitted model
                 self._finish(run, n_earlier, data.rows)
@@ -302,7 +302,11 @@ class AdaBoostClassifier(AdditiveVotes):
         return self
 
     def _n_rounds_to_keep(self, before: dict[str, Any] | None) -> int:
-        """Return the number of rounds that a warm start keeps; `before` is the encoder state of the last fit."""
+        """Return the number of rounds that a warm start keeps; otherwise delete the last fit, and return 0.
+
+        `before` is the encoder state of the last fit, None unless this is a warm start. Raise ValueError if the columns
+        and classes differ, or `n_estimators` is lower.
+        """
         if before is None:
             for name in ("_ensemble", "_models", "_values"):
                 self.__dict__.pop(name, None)
@@ -320,7 +324,10 @@ class AdaBoostClassifier(AdditiveVotes):
         return self.n_estimators_
 
     def _finish(self, run: Rounds | VotingRun, n_earlier: int, rows: NDArray[np.intp] | None) -> None:
-        """Store the rounds up to the best one, and their losses; `rows` are the indices of the training rows."""
+        """Set the fitted attributes from the rounds up to the best one; the first `n_earlier` are from the last fit.
+
+        `rows` holds the indices of the training rows among the rows passed to `fit`, None for all.
+        """
         n_rounds, self._drawn = run.best_round, None
         if isinstance(run, VotingRun):
             votes = run.votes[:n_rounds]
@@ -335,7 +342,10 @@ class AdaBoostClassifier(AdditiveVotes):
         self.n_estimators_, self.evals_result_ = n_rounds, run.history.evaluations(None)
 
     def _keep_votes(self, votes: Sequence[Vote], n_earlier: int, learner: Any) -> None:
-        """Store the trees or estimators of the votes; the first `n_earlier` are from the last fit."""
+        """Store the trees of the votes, or other libraries' estimators; the first `n_earlier` are from the last fit.
+
+        `learner` is the object that fitted them.
+        """
         if isinstance(learner, Estimators):
             self._models, self._values = [vote.weak.model for vote in votes], [vote.values for vote in votes]
             return
@@ -360,7 +370,7 @@ class AdaBoostClassifier(AdditiveVotes):
         )
 
     def _start_newton(self, data: TrainingData, validation: TrainingData | None) -> Rounds:
-        """Return the boosting rounds of "logit" or "gentle", before the first one is run."""
+        """Return the training loop of "logit" or "gentle" before its first round; `validation` may be None."""
         rules = BoostingParameters(
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate,
@@ -376,7 +386,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return rounds
 
     def _get_loss(self) -> Loss:
-        """Return the loss whose link turns raw predictions into probabilities."""
+        """Return a new loss for `algorithm` and the number of classes, which also turns votes into probabilities."""
         n_classes = len(self.classes_)
         if n_classes == 1:
             return OneClass(self.algorithm)
@@ -412,7 +422,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return self._loss.n_outputs
 
     def _restored(self) -> None:
-        """Set the loss after the other fitted attributes have been restored."""
+        """Set a new loss object, after the other fitted attributes have been restored from a file."""
         self._loss = self._get_loss()
 
     # Predict --------------------------------------------------
@@ -432,7 +442,7 @@ class AdaBoostClassifier(AdditiveVotes):
         return self._staged_sums(in_memory(X))
 
     def _staged_sums(self, X: Any) -> Iterator[Array]:
-        """Yield the summed votes of other libraries' estimators, (n_samples, n_outputs), after each round."""
+        """Yield the summed votes of estimators that are not trees, (n_samples, n_outputs), after each round."""
         raw = np.zeros((X.shape[0], self._n_outputs()))
         for model, values in zip(self._models, self._values, strict=True):
             raw = raw + tree_values(values)[class_indices(model, self.classes_, X)]
@@ -484,11 +494,11 @@ class AdaBoostClassifier(AdditiveVotes):
         return weighted_importances(self)
 
     def _part_importances(self) -> Array:
-        """Return the importance of each of `feature_parts_`, weighted by the votes."""
+        """Return the importance of each of `feature_parts_`, (n_parts,), averaged by the weights of the classifiers."""
         return weighted_importances(self, parts=True) if self._votes else super()._part_importances()
 
 
-def _reporter(verbose: int) -> OnRound | None:
+def _loss_logger(verbose: int) -> OnRound | None:
     """Return a callback that logs the losses every `verbose` rounds, or None if `verbose` is 0."""
     if not verbose:
         return None

@@ -144,7 +144,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
     _drawn: DrawnRows | None = field(init=False, default=None)
 
     def _validate_combinations(self) -> None:
-        """Raise ValueError for constraints or an estimator that are not supported."""
+        """Raise ValueError for constraints with an `estimator`, or if the estimator is not a regressor of tables."""
         check_no_constraints(self)
         if self.estimator is not None:
             check_weak(self.estimator, wants_classifier=False)
@@ -190,7 +190,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         data = data if self.estimator is None else match_sparse_format(data, X)
         for name in ("_ensemble", "_models"):
             self.__dict__.pop(name, None)
-        learner = self._learner(data)
+        learner = self._make_learner(data)
         classes = np.zeros(len(data.y), np.uint16)
         weights = RoundWeights(classes, data.sample_weight, resolve_n_jobs(self.n_jobs), data.comm)
         fitted: list[Any] = []
@@ -201,7 +201,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         for index in count():
             drawn = None if order is None else weights.draw(order, stream_seeds(seed, index, index + 1))
             model, prediction = learner.fit(weights, drawn, index)
-            weight, error, steps = self._measure(np.abs(data.y - prediction), weights)
+            weight, error, steps = self._weigh_regressor(np.abs(data.y - prediction), weights)
             if weight == 0 and fitted:
                 break
             fitted.append(model)
@@ -214,8 +214,8 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self._drawn = DrawnRows.of(all_drawn, data.rows, order)
         return self
 
-    def _learner(self, data: TrainingData) -> _TreeRegressors | _Regressors:
-        """Return the learner that fits the regressors; rows are binned here, once for all rounds."""
+    def _make_learner(self, data: TrainingData) -> _TreeRegressors | _Regressors:
+        """Return the object that fits the regressor of each round; rows are binned here, once for all rounds."""
         comm = data.comm
         if self.estimator is not None:
             check_single_rank(self.estimator, comm)
@@ -232,10 +232,11 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         target = number_target(data.y - center, comm=comm)
         return _TreeRegressors(Trees(rows, matrix, target, rules, n_threads), center)
 
-    def _measure(self, error: Array, weights: RoundWeights) -> tuple[float, float, Array | None]:
-        """Return a regressor's weight, its mean loss and each row's step of the log weight, from absolute errors.
+    def _weigh_regressor(self, error: Array, weights: RoundWeights) -> tuple[float, float, Array | None]:
+        """Return a regressor's weight, its mean loss and each row's step of the log weight.
 
-        The steps are None if boosting must end.
+        `error` holds the absolute error of each row. The steps are None if boosting must end, because the regressor is
+        perfect or has a mean loss of at least 0.5, which gives a weight of 0.
         """
         (largest,) = max_floats(self._comm, float(error.max(initial=0.0)))
         if largest == 0:
@@ -254,7 +255,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return -self.learning_rate * log_b, mean, self.learning_rate * log_b * (1 - loss)
 
     def _finish(self, learner: Any, fitted: list[Any], votes: list[tuple[float, float]]) -> None:
-        """Set the fitted attributes from the regressors and their (weight, mean loss) pairs."""
+        """Set the fitted attributes from the fitted regressors and their (weight, mean loss) pairs, `votes`."""
         self.n_estimators_ = len(fitted)
         self.estimator_weights_, self.estimator_errors_ = np.array(votes).T.copy()
         if self.estimator is not None:
@@ -265,7 +266,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         self._restored()
 
     def _check_weights(self, arrays: Arrays) -> None:
-        """Restore the estimators; raise ValueError if the saved weights do not match or are malformed."""
+        """Set the estimators from saved arrays; raise ValueError unless each has a weight, and all are valid."""
         n_estimators = len(self._models) if restore_models(self, arrays) else self._ensemble.n_trees
         weights = self.estimator_weights_
         if self.n_estimators_ != n_estimators or np.shape(weights) != (n_estimators,):
@@ -287,7 +288,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         return self._ensemble
 
     def _restored(self) -> None:
-        """Set the weighted median of the trees after the other fitted attributes have been restored."""
+        """Set the object that computes weighted medians of trees, after the other attributes have been restored."""
         self._median = TreeMedian(self._ensemble, self.estimator_weights_)
 
     # Predict --------------------------------------------------
@@ -345,7 +346,7 @@ class AdaBoostRegressor(SavedEnsemble, BaseRegressor):
         )
 
     def _medians(self, X: Any, rounds: Any) -> list[Array]:
-        """Return weighted medians, (n_samples,), of the first n fitted estimators, for each n in `rounds`."""
+        """Return the weighted median, (n_samples,), of the first n estimators' predictions, for each n in `rounds`."""
         predictions = np.hstack([number_response("estimator", model, X) for model in self._models])
         medians = []
         for n in rounds:
@@ -369,19 +370,22 @@ class _TreeRegressors:
         self._trees, self._center = trees, center
 
     def content(self) -> Iterator[NDArray[Any]]:
-        """Yield the columns of bin codes and then the targets, which identify the rows."""
+        """Yield the columns of bin codes and then the targets, by which rows are identified for drawing."""
         columns = self._trees.columns
         yield from (columns[feature].astype(np.float64) for feature in range(columns.shape[0]))
         yield from self._trees.target.y.T
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
-        """Return the tree of round `index` and its predictions, (n_rows,), fitted to weighted or drawn rows."""
+        """Return the tree of round `index` and its predictions for all training rows, (n_rows,).
+
+        It is fitted to `weights`, or to rows repeated as often as drawn if `drawn` is not None.
+        """
         tree = self._trees.grow(weights, drawn, index)
         value = tree.value[:, 0].astype(np.float64) + self._center
         return tree, value[self._trees.rows.nodes(tree)[0]]
 
     def ensemble(self, trees: list[Any]) -> TreeEnsemble:
-        """Return the trees as an ensemble whose values include the mean target."""
+        """Return the trees as an ensemble, with the mean target, which they are fitted without, added to all values."""
         return self._trees.with_values(trees, [tree.value.astype(np.float64) + self._center for tree in trees])
 
 
@@ -392,11 +396,14 @@ class _Regressors:
         self._estimator, self._data = estimator, data._replace(X=in_memory(data.X))
 
     def content(self) -> NDArray[Any]:
-        """Return the columns of the table and then the target, which identify the rows."""
+        """Return the columns of the table and then the target as rows of an array, by which rows are identified."""
         return np.vstack([as_array(self._data.X).T.astype(np.float64), self._data.y[None]])
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> tuple[Any, Array]:
-        """Return a clone fitted in round `index` to weighted or drawn rows, and its predictions, (n_rows,)."""
+        """Return a clone fitted in round `index`, and its predictions for all training rows, (n_rows,).
+
+        It is fitted to `weights`, or to rows repeated as often as drawn if `drawn` is not None.
+        """
         whole = weights.whole if drawn is None else drawn, weights.n_copies
         model = fitted_copy(self._estimator, self._data.X, self._data.y, whole, index)
         return model, number_response("estimator", model, self._data.X)[:, 0]

@@ -107,7 +107,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return staged_scores(self, X, y, sample_weight)
 
     def _predicting_trees(self) -> TreeEnsemble:
-        """Return the trees whose values are summed."""
+        """Return the trees whose leaf values are summed to raw predictions."""
         return self._shown_trees()
 
     def _shown_trees(self) -> TreeEnsemble:
@@ -209,7 +209,7 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return np.clip(difference / self._sum_of_votes(), -1.0, 1.0)
 
     def _sum_of_votes(self) -> float:
-        """Return the sum of the largest votes of all rounds, by which margins are normalised."""
+        """Return the sum over rounds of the largest possible difference of votes, which normalises margins."""
         if self._algorithm in CLASS_VOTES:
             return float(self.estimator_weights_.sum())
         if "_ensemble" not in vars(self):
@@ -284,7 +284,10 @@ class AdditiveVotes(BaseClassifier, TreeModel):
         return Contribution(name, binning.thresholds[index][jumps], [], values, table[0])
 
     def _category_contributions(self, column: int, n_categories: int) -> Array:
-        """Return the contribution of each category, and then of missing values, to the raw prediction."""
+        """Return what each category, and then a missing value, of a column adds to the raw prediction.
+
+        The shape is (n_categories + 1,), with another axis for several outputs.
+        """
         rows = np.full((n_categories + 1, len(self._encoder.column_of)), np.nan)
         n_positions = n_categories + self._encoder.missing_is_category
         rows[:n_positions, column] = np.arange(n_positions)
@@ -342,7 +345,7 @@ def _decision(raw: Array) -> Array:
 
 
 def _curve_ends(thresholds: Array) -> Array:
-    """Return the two ends, (2,), of a step curve, slightly beyond its outermost steps."""
+    """Return the two ends, (2,), at which to draw a step curve, slightly beyond its sorted `thresholds`."""
     if len(thresholds) == 0:
         return np.array([0.0, 1.0])
     room = 0.1 * (thresholds[-1] - thresholds[0]) or 1.0

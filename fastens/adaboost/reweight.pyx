@@ -30,7 +30,7 @@ cdef inline float64_t _add_steps(
     const Weights* weights, const code_t* codes, const float64_t* steps, int32_t n_classes, Py_ssize_t begin,
     Py_ssize_t end,
 ) noexcept nogil:
-    """Add steps[code, class] to the log weights of rows begin to end, and return the largest log weight."""
+    """Add steps[code, class] to the log weights of rows begin .. end - 1, and return the largest of these."""
     cdef float64_t largest = -INFINITY
     cdef Py_ssize_t i
     for i in range(begin, end):
@@ -40,7 +40,7 @@ cdef inline float64_t _add_steps(
 
 
 cdef inline int64_t _make_whole(const Weights* weights, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """Write the integer weights of rows begin to end from their log weights, and return their sum."""
+    """Write the integer weights of rows begin .. end - 1 from their log weights, and return their sum."""
     cdef int64_t total = 0
     cdef Py_ssize_t i
     whole_exp(weights.logs + begin, weights.shift, weights.scale, end - begin, weights.whole + begin)
@@ -77,7 +77,7 @@ cdef struct Round:
 
 
 cdef void _reset_totals(Round* current) noexcept nogil:
-    """Reset each thread's sum of weights and largest log weight."""
+    """Set each thread's sum of integer weights to 0, and its largest log weight to minus infinity."""
     cdef int32_t t
     for t in range(MAX_THREADS):
         current.total[t], current.largest[t] = 0, -INFINITY
@@ -94,7 +94,7 @@ cdef int64_t _update_rows(Round* current, int32_t n_threads) noexcept nogil:
 
 
 cdef void _update_block(void* job, Py_ssize_t block, int32_t thread) noexcept nogil:
-    """Update the weights of block `block` of a Round, and the thread's sum and largest log weight."""
+    """Update the weights of block number `block` of `job`, a Round, and the thread's sum and largest log weight."""
     cdef Round* current = <Round*> job
     cdef const Weights* weights = &current.weights
     cdef Py_ssize_t begin = block * BLOCK, end = min((block + 1) * BLOCK, weights.n_rows)
@@ -151,7 +151,7 @@ def advance(
 def class_sums(
     const code_t[::1] cells, const uint16_t[::1] classes, const int64_t[::1] weights, int64_t[:, ::1] sums
 ):
-    """Add the weight of each row to ``sums[cell, class]`` of the row."""
+    """Add each row's weight to ``sums[cell, class]`` of the row, in place; raise ValueError if lengths differ."""
     cdef Py_ssize_t i
     if not cells.shape[0] == classes.shape[0] == weights.shape[0]:
         raise ValueError("cells, classes and weights must have the same length")

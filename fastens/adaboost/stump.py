@@ -71,7 +71,7 @@ class _Stump(SavedEnsemble, BaseFastens):
         return self
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
-        """Return the stump as an ensemble of one tree, grown on the binned rows."""
+        """Return the stump as an ensemble of one tree, grown on the rows of `data` with the bins of `binning`."""
         raise NotImplementedError
 
     @property
@@ -148,7 +148,10 @@ class DecisionStumpClassifier(_Stump, BaseClassifier):
     class_weight: ClassWeight = parameter(ANYTHING, default=None)
 
     def _grow(self, data: TrainingData, binning: Binning, n_threads: int) -> TreeEnsemble:
-        """Return the stump as an ensemble of one tree, whose leaves hold class frequencies."""
+        """Return the stump as an ensemble of one tree, whose leaves hold class frequencies.
+
+        The criterion is `criterion`, and the rows of `data` are binned by `binning`.
+        """
         classes = encode_classes(data.y, len(self.classes_))
         codes = codes_of(binning, data.X, n_threads)
         weights = RoundWeights(classes, data.sample_weight, n_threads)

@@ -54,7 +54,10 @@ _COLUMNS = ("n_features_in_", "feature_names_in_", "classes_", "_encoder", "_n_p
 
 
 def start_voting(model: Any, data: TrainingData, validation: TrainingData | None, n_earlier: int) -> VotingRun:
-    """Return the state of a fit after the first `n_earlier` rounds of the last fit, which are applied to the rows."""
+    """Return the state of a fit after the first `n_earlier` rounds of the last fit, replayed on the rows.
+
+    `validation` may be None. Raise ValueError if a warm start changes between trees and other estimators.
+    """
     classes = encode_classes(data.y, len(model.classes_))
     data = model._learn_same_statistics(data, 0) if n_earlier else model._learn_statistics(data, 0)
     if validation is not None:
@@ -76,13 +79,18 @@ def start_voting(model: Any, data: TrainingData, validation: TrainingData | None
 
 
 def voting_run(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> VotingRun:
-    """Return the rounds on encoded rows before the first one is run."""
-    learner = _learner(model, data, classes, X_val)
+    """Return the state of a fit before its first round; `X_val` is the encoded validation table or None."""
+    learner = _make_learner(model, data, classes, X_val)
     return VotingRun(learner, classes, data.sample_weight, _voting_rules(model, data.comm), data.comm)
 
 
-def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any) -> Estimators | Stumps | Trees:
-    """Return the learner that fits the weak classifiers; rows are binned here, once for all rounds."""
+def _make_learner(
+    model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val: Any
+) -> Estimators | Stumps | Trees:
+    """Return the object that fits weak classifiers: stumps, trees or clones of `estimator`.
+
+    Rows are binned here, once for all rounds. `X_val` is the encoded validation table or None.
+    """
     n_classes, n_threads, comm = len(model.classes_), resolve_n_jobs(model.n_jobs), data.comm
     # With a single class, stumps without a split are sufficient, whereas other estimators may raise an error.
     has_estimator = model.estimator is not None and n_classes > 1
@@ -110,7 +118,7 @@ def _learner(model: Any, data: TrainingData, classes: NDArray[np.uint16], X_val:
 
 
 def _shared_bin_parameters(model: Any, data: TrainingData) -> ForestParameters | None:
-    """Return growth parameters if the estimator is a DecisionTreeClassifier that can use shared bins, else None."""
+    """Return growth parameters if `estimator` is a DecisionTreeClassifier that can share the bins, else None."""
     if type(model.estimator) is not DecisionTreeClassifier:
         return None
     parameters, plain = model.estimator.get_params(), DecisionTreeClassifier().get_params()
@@ -124,7 +132,7 @@ def _shared_bin_parameters(model: Any, data: TrainingData) -> ForestParameters |
 
 
 def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
-    """Return the vote of round `index` of the last fit, with the codes of the learner's rows."""
+    """Return the vote of round `index` of the last fit, with its codes of the rows that `learner` holds."""
     is_real, weight = model.algorithm == "real", model.estimator_weights_[index]
     if isinstance(learner, Estimators):
         weak, values = learner.wrap_fitted(model._models[index]), model._values[index]
@@ -139,7 +147,7 @@ def earlier_vote(model: Any, index: int, learner: Any) -> Vote:
 
 
 def _voting_rules(model: Any, comm: Comm) -> VotingRules:
-    """Return the settings of the voting rounds from the model's parameters."""
+    """Return the settings of the voting rounds from the model's parameters, with a seed if rows are drawn."""
     resample = draws_rows(model)
     return VotingRules(
         n_classes=len(model.classes_),
@@ -160,17 +168,17 @@ class WeakTrees(Members):
     """Sequence of the trees of an AdaBoost model, created on access; leaves predict the class that they vote for."""
 
     def _member(self, t: int) -> Any:
-        """Return tree t as a fitted decision tree that predicts the class it votes for."""
+        """Return tree number `t` as a fitted decision tree that predicts the class it votes for, or its number."""
         model, trees = self._forest, self._forest._ensemble
         tree = trees.tree(t)
         if hasattr(model, "classes_"):
-            tree = replace(tree, value=_votes(tree))
+            tree = replace(tree, value=_vote_probabilities(tree))
         made = single_tree(model, TreeEnsemble.from_trees([tree], [0], np.zeros(trees.n_outputs), trees.binning))
         made.random_state = t
         return made
 
 
-def _votes(tree: Tree) -> NDArray[np.float64]:
+def _vote_probabilities(tree: Tree) -> NDArray[np.float64]:
     """Return each node's class probabilities, (n_nodes, n_classes): 1 for the class with the largest value.
 
     For two classes, the only column is the probability of the second class.

@@ -48,7 +48,7 @@ _MAX_CLASSES = 1 << 16
 
 
 def encode_classes(y: NDArray[np.float64], n_classes: int) -> NDArray[np.uint16]:
-    """Return the class indices as the 16-bit integers of the kernels; raise ValueError for too many classes."""
+    """Return class indices as the 16-bit integers that kernels read; raise ValueError for more than 65 536 classes."""
     if n_classes > _MAX_CLASSES:
         raise ValueError(f"y must hold at most {_MAX_CLASSES} classes; it holds {n_classes}.")
     return y.astype(np.uint16)
@@ -74,7 +74,7 @@ class RoundWeights:
         self.logs = np.zeros(self.n_rows)
         self.copies: NDArray[np.int64] | None = None
         if sample_weight is not None:
-            self._start(sample_weight)
+            self._start_weights(sample_weight)
         (self.n_copies,) = sum_ints(comm, self.n_rows if self.copies is None else int(self.copies.sum()))
         self._scale = math.ldexp(1.0, min(_WEIGHT_BITS, _SUM_BITS - self.n_copies.bit_length()))
         self._n_threads = threads_for(self.n_rows, n_threads, _GRAIN)
@@ -85,8 +85,8 @@ class RoundWeights:
         self._make_whole()
         self._log_start = self._log_sum
 
-    def _start(self, sample_weight: NDArray[np.float64]) -> None:
-        """Set the initial log weights, or the numbers of copies if the weights are integers."""
+    def _start_weights(self, sample_weight: NDArray[np.float64]) -> None:
+        """Set `copies` if all sample weights are integers with a sum below 2**40, otherwise the initial log weights."""
         is_whole = not is_any(self._comm, not are_whole(sample_weight))
         if is_whole and sum(self._comm.allgather(float(sample_weight.sum()))) < 2.0**40:
             self.copies = sample_weight.astype(np.int64)
@@ -94,17 +94,20 @@ class RoundWeights:
             self.logs[:] = log(sample_weight)
 
     def _find_largest(self) -> None:
-        """Set the largest log weight over all ranks."""
+        """Set `_largest` to the largest log weight of the rows of all ranks."""
         (self._largest,) = max_floats(self._comm, float(self.logs.max(initial=-np.inf)))
 
     def _make_whole(self) -> None:
-        """Set the integer weights and their total from the log weights, relative to the largest."""
+        """Set the integer weights and their total from the log weights, relative to the largest log weight."""
         self._shift = self._largest
         total = make_whole(self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, self._n_threads)
         (self.total,) = sum_ints(self._comm, total)
 
     def advance(self, codes: NDArray[np.unsignedinteger], steps: NDArray[np.float64]) -> None:
-        """Add ``steps[code, class]`` to each row's log weight, and update the integer weights."""
+        """Add ``steps[code, class]`` to each row's log weight, and update the integer weights and their total.
+
+        `codes` holds the code of each row, and `steps` has shape (n_codes, n_classes).
+        """
         self._shift = self._largest + float(steps.max())
         total, largest = advance(
             self.logs, self.classes, self.copies, self.whole, self._shift, self._scale, codes, steps, self._n_threads
@@ -114,7 +117,7 @@ class RoundWeights:
             self._make_whole()
 
     def add(self, steps: NDArray[np.float64]) -> None:
-        """Add an individual step, (n_rows,), to each row's log weight, and update the integer weights."""
+        """Add each row's entry of `steps`, (n_rows,), to its log weight, and update the integer weights."""
         self.logs += steps
         self._find_largest()
         self._make_whole()
@@ -146,30 +149,39 @@ class RoundWeights:
         return self.whole / self.total
 
     def mean(self, losses: NDArray[np.float64]) -> float:
-        """Return the weighted mean of row losses from 0 to 1, rounding products per copy so that the sum is exact."""
+        """Return the weighted mean over all ranks of `losses`, which hold a loss from 0 to 1 for each row.
+
+        Products are rounded per copy, so that the sum is exact.
+        """
         copies = 1 if self.copies is None else self.copies
         lost = np.rint(self.whole // copies * losses).astype(np.int64) * copies
         (total,) = sum_ints(self._comm, int(lost.sum()))
         return total / self.total
 
     def rounded(self, n_bits: int) -> NDArray[np.int64]:
-        """Return integer weights with a sum of about 2**n_bits or less; copies of a row stay identical."""
+        """Return the integer weights divided by a power of two, with a sum of at most about 2**n_bits.
+
+        Copies of a row stay identical.
+        """
         surplus = max(0, self.total.bit_length() - n_bits)
         if self.copies is None:
             return (self.whole + ((1 << surplus) >> 1)) >> surplus
         return ((self.whole // self.copies + ((1 << surplus) >> 1)) >> surplus) * self.copies
 
     def sums(self, cells: NDArray[np.unsignedinteger], n_cells: int, n_classes: int) -> NDArray[np.int64]:
-        """Return the sums of the integer weights by cell and class, (n_cells, n_classes); `cells` is each row's."""
+        """Return the sum of the integer weights by cell and class, (n_cells, n_classes).
+
+        `cells` holds the cell of each row.
+        """
         sums = np.zeros((n_cells, n_classes), dtype=np.int64)
         class_sums(cells, self.classes, self.whole, sums)
         return sum_over(self._comm, sums)
 
     def draw(self, order: NDArray[np.uint32], seed: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Draw as many rows as there are, with replacement, and return how often each row of this rank was drawn.
+        """Draw rows of all ranks with replacement, by weight, and return how often each row of this rank was drawn.
 
-        `order` is the result of `content_order`, so that draws depend on the contents of the rows and not on their
-        positions. `seed` is an array of length 1.
+        The number of draws is the number of rows, counting copies. `order` is the result of `content_order`, so that
+        draws depend on the contents of the rows and not on their positions. `seed` is an array of length 1.
         """
         (whole,) = gathered(self._comm, [self.whole])
         first, n_rows = first_row(self._comm, self.n_rows)
@@ -180,7 +192,10 @@ class RoundWeights:
 
 
 def content_order(columns: Any, classes: NDArray[np.uint16], comm: Comm = LOCAL) -> NDArray[np.uint32]:
-    """Return the indices of all ranks' rows, sorted by a hash of their columns and class."""
+    """Return the indices of all ranks' rows, sorted by a hash of their columns and class.
+
+    `columns` yields arrays with a value for each row of this rank, and `classes` holds class indices.
+    """
     step = np.uint64(0x9E3779B97F4A7C15)
     hashes = mixed(classes.astype(np.uint64) + np.uint64(1) + step)
     for column in columns:
@@ -257,12 +272,19 @@ class DrawnRows(NamedTuple):
 
     @classmethod
     def of(cls, counts: Sequence[Any], rows: NDArray[np.intp] | None, order: Any) -> DrawnRows | None:
-        """Return the record of the rows drawn in all rounds, or None if a round has no counts."""
+        """Return the record of the rows drawn in all rounds, or None if a round has None in `counts`.
+
+        `rows` holds the indices of the rows of the fit among the passed rows, and `order` is a result of
+        `content_order`.
+        """
         return None if any(drawn is None for drawn in counts) else cls(counts, rows, crc32(order))
 
     @staticmethod
     def samples_of(model: Any) -> list[NDArray[np.int32]]:
-        """Return the row indices that each round of a model was fitted to, repeated as often as drawn."""
+        """Return the row indices that each round of a model was fitted to, repeated as often as drawn.
+
+        Raise AttributeError if rounds do not draw rows, or the draws were not recorded.
+        """
         if not draws_rows(model._as_fitted()):
             raise AttributeError("estimators_samples_ needs rounds that are fitted to drawn rows. Use resample=True.")
         if (drawn := model._drawn) is None:
@@ -301,7 +323,10 @@ class VotingRun:
         self.validation = RoundWeights(classes, sample_weight, self.rules.n_threads, self._comm)
 
     def run(self, on_round: OnRound | None = None) -> None:
-        """Run rounds until the maximum number, early stopping, or a classifier that is perfect or not useful."""
+        """Run rounds until `n_rounds`, early stopping, or a classifier that is perfect or does not beat chance.
+
+        `on_round` is called after each round with the losses.
+        """
         while self.n_rounds < self.rules.n_rounds and not self._is_over:
             vote = self._next_vote()
             if vote is None:
@@ -314,7 +339,7 @@ class VotingRun:
                 return
 
     def add(self, vote: Vote) -> None:
-        """Append a vote, update the row weights and record the losses."""
+        """Append the vote of a round, restarting first if it was fitted after a restart; update weights and losses."""
         if vote.restarted:
             self.restart()
         steps = steps_of(vote.values, vote.weight, self.rules.is_real)
@@ -331,13 +356,16 @@ class VotingRun:
         self.n_rounds += 1
 
     def restart(self) -> None:
-        """Reset the rows to their initial weights; the recorded loss still includes all rounds."""
+        """Reset the rows to their initial weights; the recorded loss still counts the votes of all rounds."""
         if self._without_restarts is None:
             self._without_restarts = self.weights.copy()
         self.weights.restart()
 
     def _next_vote(self) -> Vote | None:
-        """Return the next round's vote; None if no classifier beats chance, so that boosting must end."""
+        """Return the next round's vote, after restarts if needed; None if no classifier beats chance, to end boosting.
+
+        A first classifier is returned even then, with a warning.
+        """
         for attempt in range(MAX_RESTARTS + 1):
             index = self.n_rounds * (MAX_RESTARTS + 1) + attempt
             vote = self._fit_vote(index, restarted=attempt > 0)
@@ -356,13 +384,16 @@ class VotingRun:
         return vote._replace(weight=1.0, values=self._one_hot[vote.weak.cell_class])
 
     def _fit_vote(self, index: int, restarted: bool) -> Vote:
-        """Return the vote of a weak classifier fitted to the current weights; `index` selects the seed."""
+        """Return the vote of a classifier fitted to the current weights; `index` selects the random numbers.
+
+        `restarted` is True if the weights are the initial ones after a restart.
+        """
         weights = self.weights
         drawn = None
         if self.order is not None:
             drawn = weights.draw(self.order, stream_seeds(self.rules.seed, index, index + 1))
         weak = self.learner.fit(weights, drawn, index)
-        sums = self._sums(weak) if drawn is not None or weak.sums is None else weak.sums
+        sums = self._sums_by_cell(weak) if drawn is not None or weak.sums is None else weak.sums
         if self.rules.is_real:
             values = self._within_limits(weak, self._log_odds(sums))
             if not self.learner.has_own_classes:
@@ -374,12 +405,12 @@ class VotingRun:
         if self.rules.is_real:
             weight = 1.0 if np.ptp(values, axis=1).max() > 1e-10 else 0.0
         else:
-            weight = self._weight(error)
+            weight = self._vote_weight(error)
             values = weight * self._one_hot[weak.cell_class]
         return Vote(weak, values, weight, error, restarted, compact_counts(drawn, self._comm))
 
-    def _sums(self, weak: Weak) -> NDArray[np.int64]:
-        """Return the sums of the current weights by cell and class, (n_cells, n_classes)."""
+    def _sums_by_cell(self, weak: Weak) -> NDArray[np.int64]:
+        """Return the sums of the current weights by cell of a weak classifier and class, (n_cells, n_classes)."""
         n_codes = len(weak.cell_class) if weak.cells is None else len(weak.cells)
         by_code = self.weights.sums(weak.codes, n_codes, self.rules.n_classes)
         if weak.cells is None:
@@ -388,8 +419,11 @@ class VotingRun:
         np.add.at(sums, weak.cells, by_code)
         return sums
 
-    def _weight(self, error: float) -> float:
-        """Return a classifier's weight by SAMME or AdaBoost.M1: 1 without errors, 0 if it does not beat chance."""
+    def _vote_weight(self, error: float) -> float:
+        """Return a classifier's weight by SAMME or AdaBoost.M1 from its weighted error.
+
+        The weight is 1 without errors, and 0 for a classifier that does not beat chance.
+        """
         odds_of_chance = 1 if self.rules.is_m1 else self.rules.n_classes - 1
         if error == 0:
             return 1.0
@@ -400,8 +434,8 @@ class VotingRun:
     def _log_odds(self, sums: NDArray[np.int64]) -> Array:
         """Return the votes of SAMME.R, (n_cells, n_classes): log probabilities, centred over the classes.
 
-        Probabilities are smoothed by the weight of about one row, as recommended by Schapire & Singer (1999), section
-        4.2.
+        `sums` holds the sum of weights by cell and class. Probabilities are smoothed by the weight of about one row, as
+        recommended by Schapire & Singer (1999), section 4.2.
         """
         n_classes = self.rules.n_classes
         logs = log(sums / self.weights.total + 1 / (n_classes * self.weights.n_copies))
@@ -411,7 +445,7 @@ class VotingRun:
         return self.rules.learning_rate * (logs - logs.mean(axis=1, keepdims=True))
 
     def _within_limits(self, weak: Weak, values: Array) -> Array:
-        """Return votes clipped to the monotonic constraints, which smoothing can violate in small leaves."""
+        """Return the votes `values` clipped to monotonic constraints, which smoothing can violate in small leaves."""
         if self.learner.monotone is None:
             return values
         rules = GrowthParameters(monotone=self.learner.monotone)
@@ -428,14 +462,15 @@ class VotingRun:
 def steps_of(values: Array, weight: float, is_real: bool) -> Array:
     """Return the steps of the log weights that a vote causes, (n_cells, n_classes).
 
-    For discrete votes, the step is weight / K if the class is not the cell's class, and weight / K - weight if it is,
-    so that the mean row weight is the exponential loss of SAMME. For two classes, the steps are plus and minus half of
-    the weight.
+    `values` holds votes by cell and class. For discrete votes, the step is weight / K if the class is not the cell's
+    class, and weight / K - weight if it is, so that the mean row weight is the exponential loss of SAMME. For two
+    classes, the steps are plus and minus half of the weight.
     """
     return -values if is_real else weight / values.shape[1] - values
 
 
 def _exp(x: float) -> float:
+    """Return the exponential of a number, with the project's portable function."""
     return float(exp(x))
 
 
@@ -454,12 +489,12 @@ class BinnedRows:
         self._n_threads = n_threads
 
     def nodes(self, tree: Tree) -> tuple[NDArray[np.uint16], NDArray[np.uint16] | None]:
-        """Return the leaf's node index of each training row and of each validation row (None without them)."""
+        """Return the node index of each training row's leaf, and of each validation row's (None without such rows)."""
         validation = None if self.validation is None else self._nodes_of(tree, self.validation)
         return self._nodes_of(tree, self.columns), validation
 
     def _nodes_of(self, tree: Tree, columns: AnyCodes) -> NDArray[np.uint16]:
-        """Return the node index of the leaf that each row of bin codes falls into, (n_rows,)."""
+        """Return the node index of the leaf that each row falls into, (n_rows,); `columns` holds bin codes."""
         numbers = np.zeros(columns.shape[1])
         numbered = replace(tree, value=np.arange(tree.n_nodes, dtype=np.float64)[:, None])
         add_tree_to_raw(columns, numbered, numbers, self._n_threads)
@@ -477,14 +512,17 @@ class Stumps:
         self.columns = rows.columns
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Return a stump fitted to weighted or drawn rows; ties go to the first feature, then the lowest threshold."""
+        """Return a stump as a weak classifier; ties go to the first feature, then the lowest threshold.
+
+        It is fitted to `weights`, or to rows repeated as often as drawn if `drawn` is not None; `index` is not used.
+        """
         stump = self._finder.fit(weights.whole if drawn is None else drawn, self._comm)
         column, validation = max(stump.feature, 0), self.rows.validation  # the feature is -1 if there is no split
         codes, validation_codes = self.columns[column], None if validation is None else validation[column]
         return Weak(stump, codes, validation_codes, stump.goes_left, stump.sums.argmax(axis=1), stump.sums)
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
-        """Return the stumps of the votes as an ensemble of trees."""
+        """Return the stumps of the votes as an ensemble of trees, whose node values are the votes."""
         values = np.array([tree_values(vote.values) for vote in votes])
         context = self.columns, self.rows.binning, self._comm
         return stump_ensemble([vote.weak.model for vote in votes], values, *context)
@@ -506,7 +544,7 @@ class Trees:
         self._grower = ForestGrower(matrix, target, _limit_leaves(rules, n_rows), n_threads)
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Return a tree fitted in round `index` as a weak classifier, whose cells are its nodes."""
+        """Return the tree of round `index` as a weak classifier, whose cells are its nodes; see `grow`."""
         tree = self.grow(weights, drawn, index)
         share = tree.value
         cell_class = (share[:, 0] > 0.5).astype(np.intp) if share.shape[1] == 1 else share.argmax(axis=1)
@@ -514,7 +552,7 @@ class Trees:
         return Weak(tree, codes, validation, None, cell_class, None)
 
     def grow(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Tree:
-        """Return the tree of round `index`, grown on the weighted rows, or on the drawn rows."""
+        """Return a tree grown with the seed `index` on the weighted rows, or on drawn rows if `drawn` is not None."""
         sample = weights.rounded(_TREE_BITS) if drawn is None else drawn
         totals = None
         if self._comm.size > 1:
@@ -524,11 +562,11 @@ class Trees:
         return tree
 
     def ensemble(self, votes: Sequence[Vote]) -> TreeEnsemble:
-        """Return the trees of the votes as an ensemble, with votes as values."""
+        """Return the trees of the votes as an ensemble, whose node values are the votes."""
         return self.with_values([vote.weak.model for vote in votes], [tree_values(vote.values) for vote in votes])
 
     def with_values(self, trees: Sequence[Tree], values: Sequence[NDArray[np.float64]]) -> TreeEnsemble:
-        """Return an ensemble of trees with these values, an array (n_nodes, n_outputs) for each tree."""
+        """Return an ensemble of the trees with other node values, an array (n_nodes, n_outputs) for each tree."""
         renewed = [replace(tree, value=value) for tree, value in zip(trees, values, strict=True)]
         return TreeEnsemble.from_trees(
             renewed, np.zeros(len(renewed)), np.zeros(renewed[0].value.shape[1]), self.rows.binning
@@ -536,7 +574,7 @@ class Trees:
 
 
 def _limit_leaves(rules: ForestParameters, n_rows: int) -> ForestParameters:
-    """Return the rules with at most `MAX_LEAVES` leaves if trees could exceed 16-bit node indices."""
+    """Return the rules, limited to `MAX_LEAVES` leaves if trees on `n_rows` rows could exceed 16-bit node indices."""
     depth = rules.max_depth or n_rows
     if min(n_rows, 2 ** min(depth, 40), rules.max_leaf_nodes or n_rows) <= MAX_LEAVES:
         return rules
@@ -544,12 +582,12 @@ def _limit_leaves(rules: ForestParameters, n_rows: int) -> ForestParameters:
 
 
 def tree_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return votes (n_cells, n_classes) as node values: the difference for two classes, else one per class."""
+    """Return votes (n_cells, n_classes) as node values: their difference for two classes, unchanged for more."""
     return values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
 
 
 def class_values(values: NDArray[np.float64], is_real: bool) -> NDArray[np.float64]:
-    """Return node values as votes by cell and class; the inverse of `tree_values`."""
+    """Return node values as votes by cell and class, the inverse of `tree_values`; `is_real` marks SAMME.R."""
     if values.shape[1] > 1:
         return values
     if is_real:
@@ -570,20 +608,23 @@ class Estimators:
         self.columns = np.asarray(dense, dtype=np.float64).T
 
     def fit(self, weights: RoundWeights, drawn: NDArray[np.int64] | None, index: int) -> Weak:
-        """Return a clone fitted in round `index` as a weak classifier, whose cells are the classes it predicts."""
+        """Return a clone fitted in round `index` as a weak classifier, whose cells are the classes it predicts.
+
+        It is fitted to `weights`, or to rows repeated as often as drawn if `drawn` is not None.
+        """
         y = self._labels[self._classes]
         counts = weights.whole if drawn is None else drawn
         return self.wrap_fitted(fitted_copy(self._estimator, self._X, y, (counts, weights.n_copies), index))
 
     def wrap_fitted(self, model: Any) -> Weak:
-        """Return a fitted clone as a weak classifier, with its predictions for the learner's rows."""
+        """Return a fitted clone as a weak classifier, with its predictions for training and validation rows."""
         validation = None if self._X_val is None else class_indices(model, self._labels, self._X_val)
         predicted = class_indices(model, self._labels, self._X)
         return Weak(model, predicted, validation, None, np.arange(len(self._labels)), None)
 
 
 def match_sparse_format(data: TrainingData, X: Any) -> TrainingData:
-    """Return the data with the rows as CSC if X was passed as CSC, which some estimators read faster than CSR."""
+    """Return the data with the table as CSC if X is CSC, which some estimators read faster than CSR."""
     return data._replace(X=data.X.tocsc()) if getattr(X, "format", None) == "csc" else data
 
 
@@ -591,7 +632,7 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], copies: tuple[NDArray[n
     """Return a clone fitted with integer weights, or on repeated rows if it does not support weights.
 
     `copies` is a pair of the integer weights and the number of rows including copies, to which the weights are
-    normalised.
+    normalised. `index` is the seed. Raise ValueError if the estimator requires data frames.
     """
     weights, n_copies = copies
     model = clone(estimator)
@@ -621,7 +662,7 @@ def fitted_copy(estimator: Any, X: Any, y: NDArray[Any], copies: tuple[NDArray[n
 
 
 def check_weak(estimator: Any, wants_classifier: bool) -> None:
-    """Raise ValueError for an estimator of the wrong kind, or one that needs texts instead of numbers."""
+    """Raise ValueError unless the estimator is a classifier, or else a regressor, and reads numeric tables."""
     check_kind("estimator", estimator, wants_classifier)
     tags = tags_of(estimator)
     if tags is not None and not tags.input_tags.two_d_array:
@@ -632,7 +673,7 @@ def check_weak(estimator: Any, wants_classifier: bool) -> None:
 
 
 def with_categorical_columns(estimator: Any, is_categorical: NDArray[np.bool_]) -> Any:
-    """Return the estimator with its categorical columns set, if it would infer them from column types."""
+    """Return the estimator with the mask of categorical columns set, if it would infer them from column types."""
     parameters = estimator.get_params(deep=False) if isinstance(estimator, BaseFastens) else {}
     categorical_columns = np.flatnonzero(is_categorical).tolist()
     if (
@@ -647,12 +688,18 @@ def with_categorical_columns(estimator: Any, is_categorical: NDArray[np.bool_]) 
 
 
 def class_indices(model: Any, labels: NDArray[Any], X: Any) -> NDArray[np.uint16]:
-    """Return the index in the sorted `labels` of the class that an estimator predicts for each row, (n_rows,)."""
+    """Return the index in the sorted `labels` of the class that an estimator predicts for each row, (n_rows,).
+
+    `model` is the fitted estimator.
+    """
     return label_indices("estimator", model.predict(X), labels, X.shape[0]).astype(np.uint16)
 
 
 def models_to_arrays(owner: Any) -> dict[str, NDArray[Any]]:
-    """Return a model's fitted estimators as arrays to save; other libraries' are pickled if allowed."""
+    """Return the fitted estimators in `owner._models` as arrays to save; empty if it has trees instead.
+
+    Estimators of other libraries are pickled if the user allows it.
+    """
     arrays: dict[str, NDArray[Any]] = {}
     for number, model in enumerate(vars(owner).get("_models", ())):
         arrays |= nested_arrays(f"{MODELS}{number}.", model, f"Estimator {number}")
@@ -660,7 +707,10 @@ def models_to_arrays(owner: Any) -> dict[str, NDArray[Any]]:
 
 
 def restore_models(owner: Any, arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Set the estimators from the arrays of `models_to_arrays`; return False if the model has trees instead."""
+    """Set `owner._models` from the arrays of `models_to_arrays`; return False if `owner` has trees instead.
+
+    Raise ValueError if it has neither.
+    """
     model_arrays = numbered_arrays(MODELS, arrays)
     if model_arrays:
         owner._models = [
@@ -673,7 +723,7 @@ def restore_models(owner: Any, arrays: Mapping[str, NDArray[Any]]) -> bool:
 
 
 def check_single_rank(estimator: Any, comm: Comm) -> None:
-    """Raise ValueError if an arbitrary estimator would have to be fitted to rows on several ranks."""
+    """Raise ValueError if rows are on several ranks, on which arbitrary estimators cannot be fitted."""
     if comm.size > 1:
         raise ValueError(
             "estimator must be None (or a fastens.DecisionTreeClassifier for classification) in distributed "
@@ -682,7 +732,7 @@ def check_single_rank(estimator: Any, comm: Comm) -> None:
 
 
 def draws_rows(model: Any) -> bool:
-    """Return True if rounds are fitted to drawn rows: if `resample` is set, or if `estimator` needs copies."""
+    """Return True if rounds are fitted to drawn rows: if `resample` is set, or `estimator` takes no weights."""
     is_voting = getattr(model, "algorithm", VOTING[0]) in VOTING
     return is_voting and (
         model.resample or not (model.estimator is None or has_fit_parameter(model.estimator, "sample_weight"))
@@ -692,7 +742,7 @@ def draws_rows(model: Any) -> bool:
 def compact_counts(drawn: NDArray[np.int64] | None, comm: Comm) -> NDArray[np.unsignedinteger] | None:
     """Return numbers of draws as the smallest unsigned integers; None if they are not recorded.
 
-    They are not recorded without draws, on several ranks and for many rows.
+    `drawn` is None without draws. Draws are not recorded on several ranks and for many rows.
     """
     if drawn is None or comm.size > 1 or len(drawn) > _MAX_RECORDED_ROWS:
         return None
@@ -700,7 +750,10 @@ def compact_counts(drawn: NDArray[np.int64] | None, comm: Comm) -> NDArray[np.un
 
 
 def weighted_importances(model: Any, *, parts: bool = False) -> NDArray[np.float64]:
-    """Return the mean importances of a fitted AdaBoost's weak learners by their weights, shape (n_features,)."""
+    """Return the importances of an AdaBoost's weak learners averaged by their weights, (n_features,), with sum 1.
+
+    If `parts` is True, the result has an entry for each of `feature_parts_`.
+    """
     if getattr(model, "_models", None) is not None:
         importances = np.array([each.feature_importances_ for each in model._models])
     else:

@@ -333,7 +333,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     # Before the rounds --------------------------------------------------
 
     def _get_loss(self) -> Loss:
-        """Return the loss of the parameters; subclasses override it."""
+        """Return a new loss object for the parameters, and for the learned targets; subclasses override it."""
         raise NotImplementedError
 
     def _growth_parameters(self) -> GrowthParameters:
@@ -350,17 +350,17 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return self._options("early_stopping") or EarlyStopping()
 
     def _with_offset(self, data: TrainingData, init_score: Any) -> TrainingData:
-        """Return the rows with `init_score`, which has an entry for each row passed to `fit`, as their offset."""
+        """Return the rows with `init_score`, checked, as their offset; it has an entry for each row passed to `fit`."""
         if init_score is None:
             return data
         offset = checked_offset(init_score, data.n_given, self._get_loss().n_outputs, data.rows)
         return data._replace(offset=np.ascontiguousarray(offset.T))
 
     def _choose_seed(self, y: Array, earlier: Any, *, splits: bool) -> int:
-        """Return the seed of all draws, which a continued fit takes over from the earlier one.
+        """Return the seed of all draws, which a continued fit takes over from the fitted estimator `earlier`.
 
         The seed is 0 if nothing is drawn, or if only features and thresholds are drawn and `random_state` is None, so
-        that default fits are deterministic.
+        that default fits are deterministic. `splits` is True if validation rows or folds are drawn from X.
         """
         if earlier is not None:
             return earlier._seed
@@ -373,7 +373,11 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
     def _split(
         self, data: TrainingData, validation_input: GivenValidation, groups: Any
     ) -> tuple[TrainingData, TrainingData | None]:
-        """Return the training set and the validation set, which is None without validation."""
+        """Return the training set and the validation set; the latter is None without validation.
+
+        Validation rows are the passed ones, or are held out from `data`. Raise ValueError if `early_stopping.refit` is
+        True and no rows are held out.
+        """
         held_out = None if validation_input.is_given else split_rows(self, data, groups)
         training, validation = data, validation_input.read(self)
         if held_out is not None:
@@ -387,7 +391,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return training, validation
 
     def _row_hashes(self, data: TrainingData, n_threads: int) -> NDArray[np.uint64]:
-        """Return the hash of each row that its draws depend on; rows with the same hash are drawn together."""
+        """Return the hash of each row from which its random numbers derive; equal hashes are drawn together."""
         hashes = content_hashes(data.X, self._target_for_hashing(data.y), n_threads)
         return hashes_of_queries(hashes, data.y) if self.sampling == "queries" else hashes
 
@@ -399,7 +403,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return y if self._query_column is None else np.ascontiguousarray(y[:, : self._query_column])
 
     def _start_rounds(self, training: TrainingData, validation: TrainingData | None, earlier: Any) -> Rounds:
-        """Return the training loop on the binned rows, before its first round."""
+        """Bin the training rows, set the loss and validation rows, and return the loop before its first round.
+
+        With the continued fit `earlier`, its bins, baseline and state of the loss are used; its trees are not added.
+        """
         self._loss = self._get_loss()
         rules = boosting_parameters(self, self._seed, resolve_n_jobs(self.n_jobs))
         inputs = prepared(self, training, rules, earlier)
@@ -416,7 +423,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return rounds
 
     def _continue_loss(self, rounds: Rounds, earlier: Any) -> None:
-        """Copy the loss's state from the continued fit `earlier`; raise ValueError if the rows do not match it."""
+        """Copy the state of the loss from the continued fit `earlier`; by default, losses have no state to copy."""
 
     def _measure_validation(self, rounds: Rounds, validation: TrainingData) -> None:
         """Make the rounds evaluate `eval_metric` on the validation set after each round."""
@@ -425,22 +432,23 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         rounds.measure_by(self._metrics(rounds, rounds.validation), decides=self.early_stopping is not False)
 
     def _metrics(self, rounds: Rounds, rows: ScoredRows) -> Metrics:
-        """Return the evaluation of `eval_metric` on some rows, whose raw predictions the rounds update."""
+        """Return the metrics of `eval_metric` on `rows`, whose raw predictions `rounds` updates in place."""
         metric = self.eval_metric
         if LOSS in (metric if isinstance(metric, list | tuple) else [metric]):
             self._loss.check_measured(rows.y)
         return Metrics(metric, self, rows, rounds.loss, self._labels_of_targets(rows.y))
 
     def _announcing(self) -> AbstractContextManager[list[Any]]:
-        """Return a context manager for the callbacks that are called after each round."""
+        """Return a context manager that yields the functions to call after each round, such as callbacks."""
         return announcing(self)
 
     # After the rounds --------------------------------------------------
 
     def _fit_again(self, data: TrainingData, start: float, shifts: dict[int, Array]) -> None:
-        """Fit to all rows with the best number of rounds, keeping the recorded scores.
+        """Fit to the training and validation rows, `data`, for `n_estimators_` rounds; recorded scores are kept.
 
-        `shifts` holds the shifts of the leaf values by round, as recorded with the validation set.
+        `start` is the `time.monotonic` at which `fit` began. `shifts` holds, by round index, the values added to all
+        leaves, which only a fit with validation rows can determine.
         """
         rounds = self._start_rounds(data, None, None)
         rounds.shifts = shifts
@@ -450,7 +458,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._keep_rounds(rounds, rounds.n_rounds)
 
     def _finish(self, rounds: Rounds, n_rounds: int | None = None) -> None:
-        """Set the fitted attributes from the first `n_rounds` rounds, by default up to the best round."""
+        """Set the fitted attributes from the first `n_rounds` rounds; None means all rounds up to the best one."""
         is_partial = n_rounds is not None
         n_rounds = rounds.best_round if n_rounds is None else n_rounds
         self._keep_rounds(rounds, n_rounds)
@@ -460,7 +468,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             self._best_trees = rounds.best_trees()
 
     def _keep_rounds(self, rounds: Rounds, n_rounds: int) -> None:
-        """Keep the trees of the first rounds, and drop the row data that the loss holds."""
+        """Set the trees and other attributes of the first `n_rounds` rounds, and a new loss object without row data."""
         self._restored()
         self._ensemble = rounds.ensemble(n_rounds)
         self._send_unseen()
@@ -468,7 +476,7 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         self._learn_from_rounds(rounds, n_rounds)
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
-        """Set a subclass's fitted attributes that depend on the first `n_rounds` rounds."""
+        """Set a subclass's attributes that depend on the rows after `n_rounds` rounds; by default, there are none."""
 
     def _delete(self, *names: str) -> None:
         """Delete the named attributes, if they are set."""
@@ -528,7 +536,10 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return slice_rounds(self, rounds)
 
     def _update_after_refit(self, data: TrainingData, decay: float) -> None:
-        """Update a subclass's attributes that depend on the leaf values, from the rows of `refit_leaves`."""
+        """Update attributes that depend on the leaf values, from the rows passed to `refit_leaves`; by default, none.
+
+        `decay` is the weight of the old values.
+        """
 
     # Saving --------------------------------------------------
 
@@ -545,14 +556,14 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return {name: replacements.get(name, value) for name, value in super()._saved_parameters().items()}
 
     def _round_arrays(self) -> Arrays:
-        """Return the recorded scores, the best trees of DART and the calibration as arrays to save."""
+        """Return the recorded scores, the trees at DART's best round and the calibration as arrays to save."""
         scores = self.evals_result_.to_arrays()
         best = {} if self._best_trees is None else tree_arrays(self._best_trees, _BEST)
         calibration = {} if self._calibration is None else self._calibration.to_arrays()
         return scores | best | calibration
 
     def _restore_rounds(self, arrays: Arrays) -> None:
-        """Set the recorded scores, the best trees of DART and the calibration from saved arrays."""
+        """Set the attributes that `_round_arrays` saved."""
         self.evals_result_ = Evaluations.from_arrays(arrays)
         if any(name.startswith(_BEST) for name in arrays):
             self._best_trees = trees_from_arrays(arrays, _BEST)
@@ -571,21 +582,21 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return self._loss.n_outputs
 
     def _restored(self) -> None:
-        """Set the loss, after the other fitted attributes have been restored."""
+        """Set a new loss object, after the other fitted attributes have been restored from a file."""
         self._loss = self._as_fitted()._get_loss()
 
     # Targets --------------------------------------------------
 
     def _learn_target(self, y: NDArray[Any]) -> Array:
-        """Learn from the training target, and return it encoded."""
+        """Return the encoded training target; subclasses that learn from it, such as its classes, override this."""
         return self._encode_target(y)
 
     def _encode_target(self, y: NDArray[Any]) -> Array:
-        """Return the target as the loss reads it; subclasses override it."""
+        """Return the target encoded in the way that the loss reads it; by default, it is unchanged."""
         return y
 
     def _joined_losses(self, parts: Sequence[Loss]) -> Loss:
-        """Return the loss of all targets from the losses of the single targets."""
+        """Return one loss from the loss of each target, wrapped if `growth.split_criterion` is "squared_error"."""
         if self._options("growth").split_criterion == "squared_error":
             l2 = L2_OTHERWISE if self.l2_regularization is None else self.l2_regularization
             fitted: list[Any] = [part if part.renews_leaves else LeastSquares(part, l2) for part in parts]
@@ -593,13 +604,13 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
         return parts[0] if len(parts) == 1 else ColumnLosses(parts)
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
-        """Return the targets as the user passed them, from encoded targets."""
+        """Return targets in the form in which the user passed them, such as class labels, from encoded targets."""
         return y
 
     # Predict --------------------------------------------------
 
     def staged_predict(self, X: ArrayLike, *, init_score: ArrayLike | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the predictions after each round."""
+        """Yield the predictions after each round, each in the form that `predict` returns."""
         for raw in self._staged_raw_from(X, init_score):
             yield self._response("predict", raw)
 
@@ -611,15 +622,18 @@ class BoostedTrees(CallbackSupportMixin, TreeModel):
             yield self._score_of(y, predicted, sample_weight)
 
     def _score_of(self, y: Any, predicted: Array, sample_weight: Any) -> float:
-        """Return the score of predictions, computed as in `score`."""
+        """Return the score of the predictions `predicted` for the targets y, computed as in `score`."""
         return score_of(self, y, predicted, sample_weight)
 
     def _response(self, method: str, raw: Array) -> Any:
-        """Return what the prediction method `method` returns for raw predictions (n_samples, n_outputs)."""
+        """Return the result of the public method `method`, such as "predict", for raw predictions.
+
+        `raw` has shape (n_rows, n_outputs).
+        """
         return self._loss.predict(raw)
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
-        """Return an estimator-specific metric by name, or None; larger values are better."""
+        """Return the function of scored rows for the metric `name`, None by default; larger values are better."""
         return None
 
     def _raw_from(self, X: Any, init_score: Any) -> Array:

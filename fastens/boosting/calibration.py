@@ -43,7 +43,10 @@ class RowArguments(NamedTuple):
     likelihood_ratio: Any = None
 
     def split(self, model: Any, column: str | None = None) -> RowArguments:
-        """Return the rows with the values of a group column, which the table keeps only if it is a feature."""
+        """Return the rows with the values of the group column, if `group`, or else `column`, names a column of X.
+
+        X then keeps this column only if it is a feature of the model. Without a name, the rows are unchanged.
+        """
         group = column if self.group is None else self.group
         if not isinstance(group, str):
             return self
@@ -61,7 +64,7 @@ class IntervalCalibration:
 
     @classmethod
     def learn(cls, model: Any, rows: RowArguments, y: Any, sample_weight: Any) -> IntervalCalibration:
-        """Return the calibration of a fitted model by held-out rows with their targets and weights."""
+        """Return the scaled errors of a fitted model's predictions on held-out rows, with targets `y` and weights."""
         rows, y, sample_weight, conditions, held = _checked_rows(model, rows, y, sample_weight)
         predicted = _predicted_targets(model, rows.X, rows.init_score)
         n_rows = len(predicted[0])
@@ -74,7 +77,10 @@ class IntervalCalibration:
         return cls(errors, conditions)
 
     def predict(self, model: Any, rows: RowArguments, coverage: float) -> Array:
-        """Return the intervals, (n_rows, 2), or (n_rows, n_targets, 2) with several targets."""
+        """Return intervals that contain new targets with probability `coverage`, (n_rows, 2).
+
+        With several targets, the shape is (n_rows, n_targets, 2).
+        """
         rows = rows.split(model, self.conditions.column)
         predicted, levels = _predicted_targets(model, rows.X, rows.init_score), levels_of(model)
         new = self.conditions.of_rows(rows.X, len(predicted[0]), rows.group, rows.likelihood_ratio)
@@ -86,7 +92,7 @@ class IntervalCalibration:
         return intervals[0] if len(intervals) == 1 else np.stack(intervals, axis=1)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the errors and conditions as arrays to save."""
+        """Return the errors, the group labels and other conditions as arrays to save."""
         arrays: dict[str, np.ndarray] = self.conditions.to_arrays(PREFIX)
         for target, errors in enumerate(self.errors):
             arrays |= errors.to_arrays(f"{PREFIX}{target}.")
@@ -94,8 +100,8 @@ class IntervalCalibration:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> IntervalCalibration:
-        """Restore the calibration from the arrays of `to_arrays`."""
-        return cls(*_restored(arrays, n_targets))
+        """Return the calibration from the arrays of `to_arrays`; raise ValueError if they are malformed."""
+        return cls(*_read_held_out(arrays, n_targets))
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ class SetCalibration:
 
     @classmethod
     def learn(cls, model: Any, rows: RowArguments, y: Any, sample_weight: Any, conformity: str) -> SetCalibration:
-        """Return the calibration of a fitted model by held-out rows with their targets and weights."""
+        """Return the conformity scores of kind `conformity`, such as "aps", of a fitted classifier on held-out rows."""
         rows, y, sample_weight, conditions, held = _checked_rows(model, rows, y, sample_weight)
         probabilities, score = _predicted_probabilities(model, rows.X, rows.init_score), SetScore(conformity)
         n_rows = len(probabilities[0])
@@ -120,7 +126,10 @@ class SetCalibration:
         return cls(score, held_out_scores, conditions)
 
     def predict(self, model: Any, rows: RowArguments, coverage: float) -> Any:
-        """Return the prediction sets as booleans, (n_rows, n_classes), or a list of them with several targets."""
+        """Return masks of the classes in each row's prediction set, (n_rows, n_classes); a list with several targets.
+
+        The sets contain the true class with probability `coverage`.
+        """
         rows = rows.split(model, self.conditions.column)
         probabilities = _predicted_probabilities(model, rows.X, rows.init_score)
         new = self.conditions.of_rows(rows.X, len(probabilities[0]), rows.group, rows.likelihood_ratio)
@@ -131,7 +140,7 @@ class SetCalibration:
         return prediction_sets if len(prediction_sets) > 1 else prediction_sets[0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the scores and conditions as arrays to save."""
+        """Return the scores, the group labels and other conditions as arrays to save."""
         arrays = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
         for target, scores in enumerate(self.held_out):
             arrays |= scores.to_arrays(f"{PREFIX}{target}.")
@@ -139,15 +148,18 @@ class SetCalibration:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], n_targets: int) -> SetCalibration:
-        """Restore the calibration from the arrays of `to_arrays`."""
-        held_out_scores, conditions = _restored(arrays, n_targets)
+        """Return the calibration from the arrays of `to_arrays`; raise ValueError if they are malformed."""
+        held_out_scores, conditions = _read_held_out(arrays, n_targets)
         if any(held.label is not None or held.values.shape[1] != 1 for held in held_out_scores):
             raise ValueError("the calibration scores are malformed")
         return cls(SetScore(SET_SCORES[int(arrays[f"{PREFIX}conformity"])]), held_out_scores, conditions)
 
 
-def _restored(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldOut], Conditions]:
-    """Return each target's calibration rows, and the conditions, from saved arrays; raise ValueError if malformed."""
+def _read_held_out(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldOut], Conditions]:
+    """Return each target's held-out scores, and what calibration is conditional on, from saved arrays.
+
+    Raise ValueError if the arrays are malformed.
+    """
     conditions = Conditions.from_arrays(PREFIX, arrays)
     held_out = [HeldOut.from_arrays(f"{PREFIX}{target}.", arrays) for target in range(n_targets)]
     if any((held.group is None) != (conditions.labels is None) for held in held_out):
@@ -158,7 +170,11 @@ def _restored(arrays: dict[str, np.ndarray], n_targets: int) -> tuple[list[HeldO
 def _checked_rows(
     model: Any, rows: RowArguments, y: Any, sample_weight: Any
 ) -> tuple[RowArguments, Any, Any, Conditions, RowConditions]:
-    """Return the rows with a positive weight, their targets and weights, and what the calibration is conditional on."""
+    """Return the arguments of `conformalize` without rows of weight 0, and the conditions of the calibration.
+
+    The result has the rows, their targets and weights, the conditions of the model's calibration (group labels and
+    column, and whether there are likelihood ratios), and each row's group and likelihood ratio.
+    """
     model._check_target_given(y)
     column, rows = rows.group if isinstance(rows.group, str) else None, rows.split(model)
     of_rows = {}
@@ -172,7 +188,10 @@ def _checked_rows(
 
 
 def _effective_weights(model: Any, sample_weight: Any, held: RowConditions, n_rows: int) -> Array:
-    """Return the weights as `fit` counts them, with a mean of 1 unless they are copies, times likelihood ratios."""
+    """Return row weights times the likelihood ratios in `held`, (n_rows,).
+
+    The weights have a mean of 1, unless they are numbers of copies by the model's `weight_type`.
+    """
     weight = check_weights(sample_weight, n_rows)
     counted = weights_to_count(weight, model.weight_type, has_unit_mean=True, is_fit=False)
     ratio = np.ones(n_rows) if held.ratio is None else held.ratio
@@ -180,7 +199,10 @@ def _effective_weights(model: Any, sample_weight: Any, held: RowConditions, n_ro
 
 
 def calibration_of(model: Any, method: str, wrapper: str) -> Any:
-    """Return a fitted model's calibration; raise NotFittedError, which names `method` and `wrapper`, if it has none."""
+    """Return a fitted model's calibration; raise NotFittedError if `conformalize` was not called.
+
+    The error says that `method` needs it, and that the class named `wrapper` calibrates by itself.
+    """
     model._check_fitted()
     if model._calibration is None:
         raise NotFittedError(
@@ -192,14 +214,14 @@ def calibration_of(model: Any, method: str, wrapper: str) -> Any:
 
 
 def _encoded_targets(model: Any, y: Any, n_rows: int) -> list[Array]:
-    """Return the encoded targets, an array (n_rows,) for each target."""
+    """Return the encoded targets, an array (n_rows,) for each target; raise ValueError unless y has `n_rows` rows."""
     target = model._encode_target(model._read_target(y))
     check_same_rows(n_rows, len(target))
     return list(target.reshape(n_rows, -1).T)
 
 
 def _predicted_targets(model: Any, X: Any, init_score: Any) -> list[Array]:
-    """Return the predictions for each target, (n_rows, n_quantiles), even with a single quantile."""
+    """Return each target's predictions, (n_rows, n_quantiles); a distribution is replaced by its quantiles."""
     method = model._calibrated_quantiles if predicts_distribution(model) else model.predict
     predicted = with_offset(method, X, init_score)
     return list(np.ascontiguousarray(predicted.reshape(len(predicted), model._n_targets, -1).swapaxes(0, 1)))

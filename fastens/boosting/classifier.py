@@ -112,7 +112,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return self.classes_ if isinstance(self.classes_, list) else [self.classes_]
 
     def _labels_of_targets(self, y: Array) -> NDArray[Any]:
-        """Return the labels of encoded targets."""
+        """Return the class labels for encoded targets, which are class indices, (n_rows,) or (n_rows, n_targets)."""
         return labels_of(y, self.classes_)
 
     # Predict --------------------------------------------------
@@ -166,7 +166,10 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
             yield self._response("decision_function", raw)
 
     def _response(self, method: str, raw: Array) -> Any:
-        """Return labels, probabilities or decisions from raw predictions, for the named prediction method."""
+        """Return the result of the public method `method`, such as "predict", for raw predictions.
+
+        `raw` has shape (n_rows, n_outputs).
+        """
         if method == "predict":
             return self._labels_of(raw)
         if method == "predict_proba":
@@ -175,7 +178,7 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _labels_of(self, raw: Array) -> NDArray[Any]:
-        """Return the most probable label of each row, (n_rows,) or (n_rows, n_targets)."""
+        """Return each row's most probable label from raw predictions, (n_rows,) or (n_rows, n_targets)."""
         if not isinstance(self._loss, ColumnLosses):
             return most_probable(self._loss.decision(raw), self.classes_)
         targets = zip(self._loss.parts, self._loss.split(raw), self.classes_, strict=True)
@@ -290,7 +293,10 @@ class GradientBoostingClassifier(BaseClassifier, BoostedTrees):
 
 
 def most_probable(raw: Array, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return each row's label from raw predictions, one (binary) or one per class; ties go to the first class."""
+    """Return each row's label from one target's raw predictions: log odds (n_rows, 1), or one column per class.
+
+    Ties go to the first class.
+    """
     if raw.shape[1] == 1:
         return classes[(raw[:, 0] > 0).astype(np.intp) % len(classes)]  # ensemble members may have a single class
     return classes[raw.argmax(axis=1)]

@@ -43,7 +43,10 @@ _MAY_DIFFER = {
 
 
 def find_earlier(model: Any, resume: Any) -> Any:
-    """Return the fitted estimator that `fit` continues: a checkpoint or a copy of the last fit; None for a new fit."""
+    """Return the fitted estimator that `fit` continues: a checkpoint or a copy of the last fit; None for a new fit.
+
+    `resume` is None or the path of the checkpoint. Raise ValueError if the model's parameters do not allow to continue.
+    """
     if resume is not None and model._stopping.folds is not None:
         raise ValueError(
             "resume must be None with early_stopping.folds, because an average of models cannot be resumed."
@@ -88,7 +91,11 @@ def find_earlier(model: Any, resume: Any) -> Any:
 
 
 def learned_data(model: Any, earlier: Any, rows: tuple[Any, Any, Any], n_validation: int) -> TrainingData:
-    """Learn the columns, classes and weights of the rows, with the encoding of the continued fit `earlier` if any."""
+    """Learn the columns, classes and number of targets, and return the encoded rows; `rows` is (X, y, sample_weight).
+
+    If the fit continues `earlier`, the rows are encoded as there, and have to match its targets. `n_validation` is the
+    number of rows passed as X_val.
+    """
     model._known_classes = getattr(earlier, "classes_", None)
     try:
         data: TrainingData = model._learn_data(*rows, n_validation)
@@ -103,7 +110,10 @@ def learned_data(model: Any, earlier: Any, rows: tuple[Any, Any, Any], n_validat
 
 
 def checked_checkpoint(path: str | os.PathLike[str], model: Any) -> Any:
-    """Return the model loaded from a checkpoint; raise ValueError if its parameters differ from the model's."""
+    """Return the model loaded from a checkpoint; raise ValueError unless `model` has the same parameters.
+
+    Parameters that do not affect the rounds may differ, and `n_estimators` may be larger.
+    """
     checkpoint = load_model(path, {type(model).__name__: type(model)}.get, type(model).__name__)
     theirs, ours = checkpoint.get_params(deep=False), model.get_params(deep=False)
     for name in ours.keys() - _MAY_DIFFER:
@@ -156,7 +166,7 @@ def _read_as_earlier(model: Any, earlier: Any, X: Any, data: TrainingData) -> Tr
 
 
 def _check_same_targets(earlier: Any, model: Any) -> None:
-    """Raise ValueError unless the new rows have as many targets and raw predictions as the earlier fit."""
+    """Raise ValueError unless the new rows have as many targets, and raw predictions per row, as the fit `earlier`."""
     loss, n_outputs = model._get_loss(), earlier._ensemble.n_outputs
     if loss.n_outputs != n_outputs:
         raise ValueError(
@@ -172,10 +182,11 @@ def _check_same_targets(earlier: Any, model: Any) -> None:
 
 
 def continue_rounds(run: Rounds, earlier: Any, *, resumes: bool) -> None:
-    """Start a run after the rounds of an earlier fit, which are evaluated again; with DART, their scores are copied.
+    """Add the trees of the fit `earlier` to the new training loop `run`, and evaluate each of their rounds again.
 
-    Out-of-bag predictions require the rows and draws of the earlier fit. They are checked for warm starts, and assumed
-    when a checkpoint is resumed.
+    With DART, recorded scores are copied, because trees have been rescaled since. Out-of-bag predictions require the
+    rows and draws of the earlier fit. Raise ValueError if they differ in a warm start; `resumes` is True for a
+    checkpoint, for which they are assumed to be equal.
     """
     trees = earlier._ensemble.separate_trees()
     if run.leaves.n_trees > earlier._ensemble.trees_per_round:
@@ -214,7 +225,8 @@ _DECAY = real(0, 1)
 def refitted(model: Any, rows: tuple[Any, Any, Any, Any], decay_rate: float) -> tuple[Any, TrainingData]:
     """Return a copy of a boosted model with leaf values updated on new rows, and the encoded rows.
 
-    `rows` holds the table, its targets, its sample weights and its initial raw predictions.
+    `rows` holds the table, its targets, its sample weights and its initial raw predictions. `decay_rate` is the weight
+    of the old leaf values. Raise ValueError for an average of fold models.
     """
     X, y, sample_weight, init_score = rows
     model._check_fitted()
@@ -261,17 +273,17 @@ class LeafRefit:
             if tree % self.ensemble.trees_per_round == 0:
                 self.learning_rate = rate_of_round(self._rates, tree // self.ensemble.trees_per_round)
                 self._start_round()
-            self._renew(tree, slice(*self.ensemble.node_offsets[tree : tree + 2]))
+            self._update_tree(tree, slice(*self.ensemble.node_offsets[tree : tree + 2]))
         return self._updated_ensemble()
 
     def _start_round(self) -> None:
-        """Compute the gradients and hessians of the new rows at the current raw predictions."""
+        """Set the gradients and hessians of the new rows at the current raw predictions."""
         self.derivatives[1] = 1.0
         self.loss.start_round(self.y, self.raw, self.weight)
         self.loss.gradients(self.y, self.raw, self.derivatives[0], self.derivatives[1])
 
-    def _renew(self, tree: int, nodes: slice) -> None:
-        """Update the node values of a tree, whose nodes are the slice `nodes` of the ensemble's, and add the tree."""
+    def _update_tree(self, tree: int, nodes: slice) -> None:
+        """Update the values of a tree's nodes, the slice `nodes` of all nodes, and add it to the raw predictions."""
         leaf, first = self.leaves[:, tree], self.ensemble.tree_output[tree]
         outputs = range(first, first + self.value.shape[1])
         for column, output in enumerate(outputs):
@@ -281,13 +293,16 @@ class LeafRefit:
             new = leaves_within_limits(self.ensemble.tree(tree), new, self.rules.of_output(output), self.learning_rate)
             self.value[nodes, column] = np.where(new == old, old, self.decay * old + (1 - self.decay) * new)
         for column, output in enumerate(outputs):
-            self._add(tree, self.value[nodes, column], output)
+            self._add_tree(tree, self.value[nodes, column], output)
 
     def _new_values(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
-        """Return the node values, (n_nodes,), that a round on the new rows would give; NaN for nodes without rows."""
+        """Return the node values, (n_nodes,), that a round on the new rows would give; NaN for nodes without rows.
+
+        `leaf` holds the node index of each row's leaf, and `output` is the index of the raw prediction.
+        """
         loss = self.loss.of_output(output)
         if self.loss.renews_leaves:
-            order, nodes, starts = _by_leaf(leaf)
+            order, nodes, starts = _sort_by_leaf(leaf)
             residuals = self.loss.residuals(self.y, self.raw, output)[order]
             weight = None if self.weight is None else self.weight[order]
             values = np.full(n_nodes, np.nan)
@@ -297,30 +312,33 @@ class LeafRefit:
         damped = np.clip(loss.damped(np.nan_to_num(step)), -self.max_step, self.max_step)
         return self.learning_rate * np.where(np.isnan(step), np.nan, damped)
 
-    def _l2(self, output: int) -> float:
-        """Return the L2 penalty of an output, for penalties that depend on the noise, as in tree growth."""
+    def _l2_of_noise(self, output: int) -> float:
+        """Return the L2 penalty of an output, which grows with the noise of its gradients on the new rows."""
         gradients, hessians = self.derivatives[:, output].astype(np.float64)
         squares = gradients**2
         if self.weights.factors is not None:
             squares *= self.weights.factors * (self.weights.n_copies / self.weights.total)
         everywhere = np.zeros(len(squares), dtype=np.intp)
-        square, hessian = (float(self._sums(everywhere, part, 1)[0]) for part in (squares, hessians))
+        square, hessian = (float(self._node_sums(everywhere, part, 1)[0]) for part in (squares, hessians))
         root = math.sqrt(square / hessian) if hessian > 0 else 0.0
         return self.rules.l2_of_noise(root / self.loss.of_output(output).noise_unit, hessian)
 
     def _newton_steps(self, leaf: NDArray[np.intp], n_nodes: int, output: int) -> Array:
-        """Return each node's Newton step, (n_nodes,), before damping, clipping and shrinkage; NaN without rows."""
-        gradient, hessian = (self._sums(leaf, part[output], n_nodes) for part in self.derivatives)
-        l2 = self._l2(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
+        """Return each node's Newton step, (n_nodes,), before damping, clipping and shrinkage; NaN without rows.
+
+        `leaf` holds the node index of each row's leaf, and `output` is the index of the raw prediction.
+        """
+        gradient, hessian = (self._node_sums(leaf, part[output], n_nodes) for part in self.derivatives)
+        l2 = self._l2_of_noise(output) if self.rules.noise_l2 > 0 else self.rules.l2_regularization
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(hessian > 0, -gradient / (hessian + l2), np.nan)
 
-    def _sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
-        """Return the weighted sum of the rows' values in each node, (n_nodes,); `leaf` is each row's node index."""
+    def _node_sums(self, leaf: NDArray[np.intp], values: np.ndarray, n_nodes: int) -> Array:
+        """Return the weighted sum of the rows' `values` in each node, (n_nodes,); `leaf` is each row's node index."""
         return leaf_sums(leaf, values, self.weights.factors, n_nodes, self.weights.copies)
 
-    def _add(self, tree: int, values: Array, output: int) -> None:
-        """Add a tree's node values to the raw predictions of an output."""
+    def _add_tree(self, tree: int, values: Array, output: int) -> None:
+        """Add node values `values` of tree `tree` to the new rows' raw predictions of an output."""
         self.raw[output] += values[self.leaves[:, tree]]
 
     def _updated_ensemble(self) -> TreeEnsemble:
@@ -338,12 +356,15 @@ class LinearRefit(LeafRefit):
         self.models = LeafModels(self.X, is_categorical, self.weights, l2, 1)
         self.trees, self.linear = self.ensemble.separate_trees(), list[LinearLeafTerms]()
 
-    def _add(self, tree: int, values: Array, output: int) -> None:
-        """Refit the linear models of a tree's leaves, and add the tree to the raw predictions of an output."""
+    def _add_tree(self, tree: int, values: Array, output: int) -> None:
+        """Refit the linear models of the leaves of tree `tree`, and add the tree to the raw predictions of an output.
+
+        `values` holds the new node values, to which the linear models are added.
+        """
         old, leaf, loss = self.trees[tree], self.leaves[:, tree], self.loss.of_output(output)
         self.models.monotone = self.rules.of_output(output).monotone
         assert isinstance(old, LinearTree)
-        order, nodes, starts = _by_leaf(leaf)
+        order, nodes, starts = _sort_by_leaf(leaf)
         step = self._newton_steps(leaf, old.n_nodes, output)
         rate = self.learning_rate * damping(loss, np.nan_to_num(step))
         kept = np.where(np.isnan(step), 1.0, self.decay)
@@ -360,8 +381,11 @@ class LinearRefit(LeafRefit):
         return LinearEnsemble(super()._updated_ensemble(), LinearLeafTerms.join(self.linear))
 
 
-def _by_leaf(leaf: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
-    """Return the row indices sorted by leaf, the leaves that have rows, and the offset of each leaf's first row."""
+def _sort_by_leaf(leaf: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
+    """Return the row indices sorted by leaf, the leaves that have rows, and the offset of each leaf's first row.
+
+    `leaf` holds the node index of each row's leaf. A last offset is the number of rows.
+    """
     order = np.argsort(leaf, kind="stable")
     nodes, starts = np.unique(leaf[order], return_index=True)
     return order, nodes, np.append(starts, len(leaf)).astype(np.int64)

@@ -39,7 +39,7 @@ class GivenValidation(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """The number of validation rows."""
+        """The number of validation rows, 0 without X_val."""
         if self.X is None:
             return 0
         shape = getattr(in_parts(self.X), "shape", None)
@@ -48,7 +48,10 @@ class GivenValidation(NamedTuple):
         return shape[0] if shape else 0
 
     def read(self, model: Any) -> TrainingData | None:
-        """Return the validation set, encoded like the training set; None if there is none."""
+        """Return the validation set, encoded like the training set; None without X_val.
+
+        Raise ValueError if X_val or y_val is missing, or does not match X and y.
+        """
         if (self.X is None) != (self.y is None):
             passed, missing = ("y_val", "X_val") if self.X is None else ("X_val", "y_val")
             raise ValueError(f"X_val and y_val must be passed together; got {passed} without {missing}.")
@@ -61,14 +64,18 @@ class GivenValidation(NamedTuple):
 
 
 def holds_out(model: Any) -> bool:
-    """Return True if `fit` holds out rows of X for validation when it does not get X_val."""
+    """Return True if `fit` holds out rows of X for validation without X_val: `early_stopping` is True or a record."""
     return bool(model.early_stopping) and not isinstance(model.early_stopping, str)
 
 
 def drawn_rows(
     model: Any, data: TrainingData, seed: int, strata_of: Callable[[Array], NDArray[Any] | None] | None = None
 ) -> tuple[RowNumbers, RowNumbers]:
-    """Return drawn training and validation row indices of this rank, stratified by class or, if possible, strata."""
+    """Return randomly drawn training and validation row indices of this rank.
+
+    Rows are stratified by class, or by `strata_of(y)` if each stratum can have a row on both sides. Raise ValueError if
+    there are too few rows for `validation_fraction`.
+    """
     from sklearn.model_selection import train_test_split
 
     (y,) = gathered(data.comm, [data.y])
@@ -96,8 +103,9 @@ def drawn_rows(
 def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tuple[NDArray[np.bool_], float | int]:
     """Return a mask of the rows that may be held out, and the number or fraction of these rows to hold out.
 
-    The only row of a class stays in the training set. On small tables, the number is adjusted so that every other class
-    has a row on both sides.
+    `strata` holds each row's class (None if rows are not stratified), and `share` is the fraction of all rows to hold
+    out. The only row of a class stays in the training set. On small tables, the number is adjusted so that every other
+    class has a row on both sides.
     """
     if strata is None:
         return np.ones(n_rows, dtype=bool), share
@@ -111,22 +119,26 @@ def _rows_to_share(strata: NDArray[Any] | None, n_rows: int, share: float) -> tu
 
 
 def check_duplicates(model: Any, data: TrainingData) -> None:
-    """Warn about duplicate rows before a random split, if the table is in memory."""
+    """Warn of duplicate rows, which a random split can put on both sides; only for tables in memory on one rank."""
     if data.comm.size == 1 and not isinstance(data.X, RowSource):
         target = np.ascontiguousarray(getattr(model, "_target_for_hashing", np.asarray)(data.y))
         warn_of_duplicates(content_hashes(data.X, target, resolve_n_jobs(model.n_jobs)), data.X, target)
 
 
 def local_split(data: TrainingData, parts: Sequence[RowNumbers]) -> tuple[RowNumbers, RowNumbers]:
-    """Return this rank's part of the global training and validation row indices, as local row indices."""
+    """Return the training and validation row indices in `parts`, among all ranks' rows, that are on this rank.
+
+    The result counts from this rank's first row.
+    """
     train, validation = own_rows(data.comm, len(data.y), *parts)
     return train, validation
 
 
 def check_validated(model: Any, validation: TrainingData | None, *, is_recorded: bool = False) -> None:
-    """Raise ValueError or warn if parameters that require a validation set are changed but there is none.
+    """Raise ValueError without a validation set if parameters that require one differ from their defaults.
 
     `is_recorded` is True if `eval_set` is passed, so that `eval_metric` is used even without a validation set.
+    Parameters that scikit-learn's checks set only give a warning.
     """
     defaults = constructor_defaults(model)
     unread = ("n_iter_no_change", "tol", *(() if is_recorded else ("eval_metric",)))
@@ -160,7 +172,10 @@ def named_sets(model: Any, eval_set: EvalSet | None) -> dict[str, Any]:
 
 
 def record_sets(model: Any, rounds: Any, sets: Mapping[str, Any]) -> None:
-    """Make the rounds record the metrics of the rows of `eval_set`, after each round."""
+    """Make the training loop `rounds` record metrics on each of `sets`, (X, y) or (X, y, weight) by name.
+
+    Raise ValueError for a set that does not match the training columns and targets.
+    """
     for name, (X_set, y_set, *weight) in sets.items():
         try:
             X, y, weight_of_rows = split_columns(X_set, y=y_set, sample_weight=weight[0] if weight else None)
@@ -173,7 +188,7 @@ def record_sets(model: Any, rounds: Any, sets: Mapping[str, Any]) -> None:
 
 
 def check_arguments(model: Any, init_score: Any, groups: Any, validation_input: GivenValidation) -> None:
-    """Raise ValueError for incompatible arguments of `fit`."""
+    """Raise ValueError if `init_score`, `groups`, the validation set and the options of `early_stopping` conflict."""
     if (validation_input.init_score is not None) != (init_score is not None and validation_input.X is not None):
         raise ValueError("init_score_val must be passed if both init_score and X_val are, and only then.")
     if validation_input.sample_weight is not None and validation_input.X is None:
@@ -193,7 +208,10 @@ def check_arguments(model: Any, init_score: Any, groups: Any, validation_input: 
 
 
 def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers] | None:
-    """Return training and validation row indices of this rank, by splitter or at random; None without validation."""
+    """Return training and validation row indices of this rank, by splitter or at random; None without validation.
+
+    `groups` holds the group of each row passed to `fit`, for the splitter.
+    """
     if model._stopping.validation is not None:
         return local_split(data, _split_by(model._stopping.validation, model, data, groups))
     if not holds_out(model):
@@ -205,7 +223,10 @@ def split_rows(model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers,
 
 
 def _split_by(splitter: Any, model: Any, data: TrainingData, groups: Any) -> tuple[RowNumbers, RowNumbers]:
-    """Return the training and validation row indices of all ranks from the splitter's last split."""
+    """Return the training and validation row indices, among all ranks' rows, of the last split that `splitter` yields.
+
+    Raise ValueError unless both are non-empty and disjoint, and keep the rows of a query together.
+    """
     if groups is not None:
         groups = unmasked(groups, "groups")
         if groups.shape != (data.n_given,):
@@ -244,7 +265,10 @@ def _split_by(splitter: Any, model: Any, data: TrainingData, groups: Any) -> tup
 
 
 def _drawn_queries(model: Any, data: TrainingData) -> tuple[RowNumbers, RowNumbers]:
-    """Return drawn training and validation row indices of this rank; the rows of a query stay together."""
+    """Return randomly drawn training and validation row indices of this rank; the rows of a query stay together.
+
+    Raise ValueError if there is only one query.
+    """
     from sklearn.model_selection import GroupShuffleSplit
 
     (queries,) = gathered(data.comm, [data.y[:, model._query_column]])
@@ -271,7 +295,7 @@ def _without_removed_rows(splitter: Any, data: TrainingData) -> Any:
 
 
 def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
-    """Return the rows with these indices, with their targets, weights and offsets."""
+    """Return the rows of `data` with the indices `rows`, with their targets, weights and offsets."""
     weight, weight_before_classes = (
         values if values is None else values[rows] for values in (data.sample_weight, data.weight_before_classes)
     )
@@ -282,7 +306,7 @@ def subset(data: TrainingData, rows: RowNumbers) -> TrainingData:
 
 
 def offset_to_score(init_score: Any, sample_weight: Any) -> Any:
-    """Return `init_score` for scoring, with 0 for rows of weight 0, whose values are not checked."""
+    """Return `init_score` for scoring, set to 0 in rows of weight 0, whose values are not checked."""
     if init_score is None or sample_weight is None:
         return init_score
     offset, weight = numbers_in(init_score, "init_score"), numbers_in(sample_weight, "sample_weight")
@@ -297,7 +321,7 @@ def predicted_to_score(model: Any, X: Any, init_score: Any, sample_weight: Any) 
 
 
 def with_offset(method: Callable[..., Any], X: Any, init_score: Any) -> Any:
-    """Return what a prediction method returns for X; `init_score` is passed only if it is set."""
+    """Return what the prediction method `method` returns for X, with `init_score` as an argument unless it is None."""
     return method(X) if init_score is None else method(X, init_score=init_score)
 
 

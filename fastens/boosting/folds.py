@@ -53,7 +53,7 @@ class RoundWatch:
 
     @property
     def is_needed(self) -> bool:
-        """True if there is anything to call."""
+        """True if there are callbacks or progress reports to call after each round."""
         model = self._model
         return bool(self._callbacks or self._tasks.are_watched or model._on_round)
 
@@ -78,15 +78,15 @@ class RoundWatch:
         return stop
 
     def finish(self) -> None:
-        """End the task of the fit for progress reports."""
+        """Tell progress reports that the fit has ended."""
         self._tasks.end()
 
     def release(self) -> None:
-        """Release the rows and leave the model unchanged, because callbacks may keep a `CallbackEnv` after the fit."""
+        """Drop the rows and callbacks, so that a `CallbackEnv` that a callback keeps no longer changes the model."""
         self._run, self._callbacks = None, ()
 
     def _latest_evaluations(self, train: float) -> list[Evaluation]:
-        """Return the latest value of each metric on each set, and the training loss `train`."""
+        """Return the latest value of each metric on each set of rows; `train` is the training loss."""
         evaluations = [Evaluation("training", "loss", train, False)]
         metrics = None if self._run is None else self._run.metrics
         sets = {} if metrics is None else {"validation": metrics}
@@ -105,7 +105,11 @@ class RoundWatch:
 
 
 def end_of_time(stopping: EarlyStopping, start: float, *, is_last: bool = False) -> float:
-    """Return the `time.monotonic` after which no round starts; `is_last` is True for the fit to all rows."""
+    """Return the `time.monotonic` after which no round starts; infinity without a time limit.
+
+    `start` is when `fit` began. If a refit follows, only a fraction of the time limit is used, unless `is_last` is
+    True, for the refit itself.
+    """
     if stopping.time_limit is None:
         return math.inf
     return start + stopping.time_limit * (_SHARE_BEFORE_REFIT if stopping.refit and not is_last else 1.0)
@@ -113,7 +117,7 @@ def end_of_time(stopping: EarlyStopping, start: float, *, is_last: bool = False)
 
 @contextmanager
 def announcing(model: Any) -> Iterator[list[Callable[..., Any]]]:
-    """Yield the callbacks of a model and its progress reports; a progress bar is closed with the context."""
+    """Yield the functions to call after each round, such as callbacks; a progress bar ends with the context."""
     callbacks: list[Callable[..., Any]] = list(model.callbacks or [])
     if model.verbose == "bar":
         with progress_bar() as advance:
@@ -124,7 +128,10 @@ def announcing(model: Any) -> Iterator[list[Callable[..., Any]]]:
 
 @contextmanager
 def watching(model: Any, run: Rounds) -> Iterator[RoundWatch | None]:
-    """Yield the function to call after each round, or None; callbacks and progress bar are closed with the context."""
+    """Yield the function to call after each round of `run`, or None if there is nothing to call.
+
+    Callbacks and the progress bar are closed with the context.
+    """
     try:
         with announcing(model) as callbacks:
             watch = RoundWatch(model, run, callbacks)
@@ -149,7 +156,8 @@ _ENOUGH, _MAX_RATE = 10.0, 0.2
 def fold_rows(model: Any, data: TrainingData) -> list[tuple[RowNumbers, RowNumbers]]:
     """Return this rank's training and early-stopping row indices of each fold, stratified by class or strata.
 
-    The only row of a class is in the training set of all folds, and the rows of a query share a fold.
+    The only row of a class is in the training set of all folds, and the rows of a query share a fold. Raise ValueError
+    if there are more folds than rows, rows of the largest class, or queries.
     """
     from sklearn.model_selection import GroupKFold
 
@@ -202,7 +210,7 @@ class FoldedRounds(NamedTuple):
         return float(np.mean([part.history.best_loss for part in self.parts]))
 
     def evaluations(self) -> Evaluations:
-        """Return the mean over the folds of each recorded curve."""
+        """Return the recorded scores by set, metric and round, each the mean over the folds."""
         of_folds = [part.evaluations() for part in self.parts]
         first = of_folds[0]
         sets = {
@@ -212,7 +220,10 @@ class FoldedRounds(NamedTuple):
         return Evaluations(sets, first.larger_is_better)
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
-        """Return the mean model of all folds: the first rounds of all folds, then their second rounds."""
+        """Return the mean model of all folds: the first rounds of all folds, then their second rounds.
+
+        `n_rounds` is `best_round`, the total number of rounds of all folds.
+        """
         per_round, share = self.parts[0].leaves.n_trees, 1 / len(self.parts)
         kept = [part.kept_trees(part.best_round)[: part.best_round * per_round] for part in self.parts]
         scaled = [[scaled_tree(tree, share, None) for tree in fold_trees] for fold_trees in kept]
@@ -223,14 +234,14 @@ class FoldedRounds(NamedTuple):
         return first.leaves.ensemble_type.from_trees(trees, outputs, baseline, first.binning)
 
     def rows_after(self, n_rounds: int) -> ScoredRows:
-        """Return all rows with the raw predictions of the mean model of `n_rounds` rounds."""
+        """Return the rows of all folds with the raw predictions of the mean model; `n_rounds` is as for `ensemble`."""
         data, n_threads = self.data, self.parts[0].rules.n_threads
         raw = np.ascontiguousarray(raw_of_rows(self.ensemble(n_rounds), data.X, n_threads).T)
         return ScoredRows(data.y, data.sample_weight, raw if data.offset is None else raw + data.offset)
 
 
 def interleave_by_round(models: Sequence[Sequence[Any]], per_round: int) -> list[Any]:
-    """Return the per-tree items of several models in order of rounds: all first rounds, then all second rounds."""
+    """Return one list of the models' items, of which each round has `per_round`, ordered by round and then by model."""
     firsts = range(0, max(map(len, models)), per_round)
     return [each for first in firsts for model in models for each in model[first : first + per_round]]
 
@@ -272,7 +283,7 @@ class FoldedFit:
         return self._join_folds([rounds for rounds in self.done if rounds.n_rounds])
 
     def _join_folds(self, parts: Sequence[Rounds]) -> FoldedRounds:
-        """Return the rounds of some folds as one model."""
+        """Return the training loops of some folds as one model."""
         return FoldedRounds(parts, self._prepared.data)
 
     @property
@@ -281,22 +292,22 @@ class FoldedFit:
         return self._watch is not None and self._watch.failed
 
     def finish(self, model: Any) -> None:
-        """Set the fitted attributes of a model to the mean of the folds so far."""
+        """Set the fitted attributes of `model` to the mean of the folds that have completed at least one round."""
         model._finish(self.rounds)
 
     def _run_folds(self, done: list[Rounds]) -> None:
-        """Fit each fold within its share of the remaining time, and append its rounds to `done`."""
+        """Fit each fold within its share of the remaining time, and append its training loop to the list `done`."""
         for number, parts in enumerate(self._rows):
             now = time.monotonic()
             end = now + (self._moment - now) / (len(self._rows) - number)
-            rounds = self._start(number, parts)
+            rounds = self._start_fold(number, parts)
             if number == 0 and np.isfinite(end):
                 rounds = self._probe_time(rounds, parts, now, end)
             done.append(rounds)
-            self._run(rounds, end)
+            self._run_rounds(rounds, end)
 
-    def _start(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:
-        """Return the training loop of fold `number` before its first round, with its validation rows."""
+    def _start_fold(self, number: int, parts: tuple[RowNumbers, RowNumbers]) -> Rounds:
+        """Return the loop of fold `number` before its first round; `parts` has training and held-out row indices."""
         model, inputs = self._model, self._prepared
         model._loss = model._get_loss()
         training, held_out = (subset(inputs.data, rows) for rows in parts)
@@ -309,13 +320,17 @@ class FoldedFit:
         model._measure_validation(rounds, held_out)
         return rounds
 
-    def _run(self, rounds: Rounds, end: float) -> None:
-        """Run the rounds of a fold with callbacks, until the time `end`."""
+    def _run_rounds(self, rounds: Rounds, end: float) -> None:
+        """Run the rounds of a fold, with callbacks after each round, until the `time.monotonic` `end`."""
         with watching(self._model, rounds) as self._watch:
             rounds.run(self._watch, end)
 
     def _probe_time(self, rounds: Rounds, parts: tuple[RowNumbers, RowNumbers], start: float, end: float) -> Rounds:
-        """Time a fold's first rounds, and return its training loop, with a higher learning rate if time is short."""
+        """Run the first rounds of the first fold, and return a training loop that can finish in time.
+
+        This is `rounds`, or, if the time from `start` to `end` is too short for all rounds, a new loop with a higher
+        learning rate. `parts` are the fold's training and held-out row indices.
+        """
         n_rounds, started = rounds.rules.n_rounds, time.monotonic()
         rounds.rules = replace(rounds.rules, n_rounds=min(_PROBE, n_rounds))
         rounds.run(None, started + _PROBE_SHARE * (end - start))
@@ -328,11 +343,11 @@ class FoldedFit:
         if possible >= n_rounds or isinstance(learning_rate, tuple) or rate <= learning_rate:
             return rounds
         self._rules = replace(self._rules, learning_rate=rate)
-        return self._start(0, parts)
+        return self._start_fold(0, parts)
 
 
 def _replace_by_codes(inputs: Prepared, rules: BoostingParameters) -> Prepared:
-    """Return the inputs with feature values replaced by bin codes, if the values are not needed again."""
+    """Return the inputs with bin codes for feature values if X is dense; linear leaves need the values."""
     X = inputs.data.X
     if rules.linear_l2 is not None or not holds_dense_values(X):
         return inputs
@@ -341,7 +356,10 @@ def _replace_by_codes(inputs: Prepared, rules: BoostingParameters) -> Prepared:
 
 
 def fit_folds(model: Any, data: TrainingData, start: float) -> None:
-    """Fit the mean of the fold models; after Ctrl-C or an error in a callback, the model is the mean so far."""
+    """Fit the mean of the fold models; after Ctrl-C or an error in a callback, the model is the mean so far.
+
+    `start` is the `time.monotonic` at which `fit` began, from which the time limit counts.
+    """
     limit = model._stopping.time_limit
     folded = FoldedFit(model, data, np.inf if limit is None else start + (1 - _RESERVE) * limit)
     try:

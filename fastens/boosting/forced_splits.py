@@ -32,7 +32,10 @@ class ForcedSplit(NamedTuple):
 
 
 def forced_splits(model: Any) -> list[ForcedSplit]:
-    """Return a model's forced splits with columns and thresholds resolved, level by level; its encoder is learned."""
+    """Return the model's forced splits from the root down, level by level; raise ValueError if one is invalid.
+
+    Columns are resolved to indices, and thresholds to numbers or category positions, which requires learned columns.
+    """
     root_split = model.growth.forced_splits
     root_split = root_split if isinstance(root_split, Mapping) else _read_json(root_split)
     waiting, columns = [root_split], ColumnLookup(model.n_features_in_, model._encoder.names)
@@ -62,7 +65,10 @@ def _read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def _left_side(model: Any, column: int, threshold: Any) -> tuple[float, list[int] | None]:
-    """Return the threshold of a numeric column and None, or 0 and the positions of the categories that go left."""
+    """Return (threshold, None) for a numeric column, or (0, positions of the categories that go left).
+
+    Raise ValueError for a threshold that does not match the kind of the column, or a column that cannot be split.
+    """
     encoder, name = model._encoder, model._encoder.texts[column]
     if column in encoder.expanded or (model._statistics is not None and column in model._statistics.columns):
         raise ValueError(
@@ -93,7 +99,10 @@ def _left_side(model: Any, column: int, threshold: Any) -> tuple[float, list[int
 
 
 def with_forced_edges(splits: list[ForcedSplit], binning: Binning, max_bins: int | NDArray[np.int32]) -> Binning:
-    """Return the binning with the forced thresholds as bin edges, which replace the nearest edges of full features."""
+    """Return the binning with the forced thresholds added to the bin edges.
+
+    In features that would then exceed `max_bins`, they replace the nearest edges.
+    """
     thresholds = list(binning.thresholds)
     max_edges = np.broadcast_to(max_bins, binning.n_features) - 1
     for feature in {split.feature for split in splits if split.categories is None}:
@@ -109,8 +118,9 @@ def with_forced_edges(splits: list[ForcedSplit], binning: Binning, max_bins: int
 def forced_nodes(splits: list[ForcedSplit], binning: Binning) -> ForcedNodes:
     """Return the splits on bin codes, with thresholds at the nearest bin edges.
 
-    A row of the first array has the feature, the last code on the left, the first word of the set of codes on the left,
-    and the indices of the forced splits of both children, each -1 if there is none. The second array holds the words.
+    A row of the first array has the feature, the last code that goes left, the position in the second array of its set
+    of category codes that go left, and the indices of the forced splits of both children; -1 means none. The second
+    array holds the sets of codes as bits of 32-bit words.
     """
     nodes, words = np.full((len(splits), 5), -1, dtype=np.int32), [np.zeros(1, dtype=np.uint32)]
     for row, (feature, threshold, categories, children) in zip(nodes, splits, strict=True):

@@ -75,7 +75,7 @@ def growth_parameters(model: Any) -> GrowthParameters:
 
 
 def _l2(model: Any) -> tuple[float, float]:
-    """Return the constant part of the L2 penalty, and the factor by which it grows with the noise."""
+    """Return the constant part of the L2 penalty, and the factor by which it grows with the noise of the gradients."""
     if model.l2_regularization is not None:
         return model.l2_regularization, 0.0
     of_noise = model._loss.noise_l2
@@ -83,7 +83,7 @@ def _l2(model: Any) -> tuple[float, float]:
 
 
 def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
-    """Return the number of rows of a node per random threshold; None if nodes evaluate all thresholds."""
+    """Return the number of rows of a node for each random threshold drawn; None if all thresholds are evaluated."""
     rows_per_threshold = model._options("growth").rows_per_threshold
     if rows_per_threshold != "auto":
         return rows_per_threshold
@@ -91,14 +91,14 @@ def _rows_per_threshold(model: Any, loss: Loss) -> int | None:
 
 
 def _split_penalty(model: Any) -> float:
-    """Return the pruning penalty of a split, in units of the gradients' dispersion; 0 if the loss measures none."""
+    """Return the pruning penalty of a split, in units of the gradients' dispersion, 0 if the loss lacks it."""
     if model.split_penalty is not None:
         return model.split_penalty
     return SPLIT_PENALTY if model._loss.measures_noise else 0.0
 
 
 def min_leaf_rows(model: Any) -> int:
-    """Return the minimum number of rows in a leaf."""
+    """Return the minimum number of rows in a leaf; if `min_samples_leaf` is None, it depends on the loss."""
     if model.min_samples_leaf is not None:
         return model.min_samples_leaf
     if not _prunes_by_noise(model):
@@ -112,7 +112,7 @@ def _prunes_by_noise(model: Any) -> bool:
 
 
 def less_pruned(model: Any) -> Any:
-    """Return a copy of the model with less pruning; None if `select_pruning` is off or does not apply."""
+    """Return a copy of the model with the parameters `LESS_PRUNED`; None if `select_pruning` does not apply."""
     is_given = any(getattr(model, name) is not None for name in LESS_PRUNED)
     if is_given or not model._stopping.select_pruning or not _prunes_by_noise(model):
         return None
@@ -146,7 +146,10 @@ def boosting_parameters(model: Any, seed: int, n_threads: int) -> BoostingParame
 
 
 def learning_rates(model: Any) -> float | tuple[float, ...]:
-    """Return the learning rate, or a tuple with the rate of each round if `learning_rate` is a list or function."""
+    """Return the learning rate, or a tuple with the rate of each round if `learning_rate` is a list or function.
+
+    Raise ValueError for a list with too few numbers, or a function that returns an invalid one.
+    """
     learning_rate, n_rounds = model.learning_rate, model.n_estimators
     if RATE.holds(learning_rate):
         return learning_rate
@@ -164,12 +167,12 @@ def learning_rates(model: Any) -> float | tuple[float, ...]:
 
 
 def row_sampling(model: Any) -> RowSampling:
-    """Return how each round draws rows."""
+    """Return the fraction of the rows that each round draws, and the options of the sampling method."""
     return RowSampling(model.subsample, model._options("sampling"))
 
 
 def draws_splits(model: Any) -> bool:
-    """Return True if trees or nodes draw features or thresholds at random."""
+    """Return True if trees or nodes draw features at random, or nodes draw thresholds."""
     if _rows_per_threshold(model, model._get_loss()) is not None:
         return True
     n_features = model.n_features_in_
@@ -256,7 +259,7 @@ class Prepared(NamedTuple):
     forced: ForcedNodes | None = None  # the splits that every tree makes first
 
     def rounds(self, model: Any, rules: BoostingParameters) -> Rounds:
-        """Return the training loop on the prepared rows, before its first round."""
+        """Return the training loop on the rows before its first round; `rules` sets rounds, rates and sampling."""
         growth = model._growth_parameters()
         if self.forced is not None:
             growth = replace(growth, forced_splits=self.forced)
@@ -264,7 +267,10 @@ class Prepared(NamedTuple):
 
 
 def prepared(model: Any, data: TrainingData, rules: BoostingParameters, earlier: Any = None) -> Prepared:
-    """Return the encoded rows and their bins; a continued fit reuses the bins of the fitted estimator `earlier`."""
+    """Return the rows after target encoding, with bins, hashes, baseline and forced splits; check their target.
+
+    A continued fit reuses the bins and the baseline of the fitted estimator `earlier`.
+    """
     loss, comm = model._loss, data.comm
     loss.join(comm)
     loss.check_target(data.y)

@@ -55,7 +55,10 @@ class RelevanceLabels:
         return self.shape[0]
 
     def read(self, comm: Comm = LOCAL) -> Array:
-        """Return the columns relevance, global query index and document weight, and position if it is passed."""
+        """Return the columns relevance, global query index and document weight, and position if it is passed.
+
+        Raise ValueError for invalid labels, queries or positions.
+        """
         relevance = unmasked(self.relevance, "y")
         if relevance.ndim == 2 and relevance.shape[1] == 1:
             relevance = relevance[:, 0]
@@ -67,18 +70,20 @@ class RelevanceLabels:
             relevance = np.where(documents > 0, relevance, 0)  # rows of weight 0 may have any relevance
         query = self.global_query(n_rows, comm)
         columns = [_checked_relevance(relevance), query, documents]
-        return np.column_stack(columns if self.position is None else [*columns, _positions(self.position, documents)])
+        return np.column_stack(
+            columns if self.position is None else [*columns, _checked_positions(self.position, documents)]
+        )
 
     def global_query(self, n_rows: int, comm: Comm) -> NDArray[np.intp]:
-        """Return the global index of each row's query; raise ValueError if two ranks share a query."""
+        """Return the index of each row's query among all ranks' queries; raise ValueError if ranks share one."""
         query = self.query(n_rows)
         if comm.size == 1:
             return query
         if self.group is not None:
             first, _ = first_row(comm, len(self.group))
             return query + first
-        local_labels = _sorted(_labels(self.qid))[0]
-        labels, label_index = _sorted(np.concatenate(comm.allgather(local_labels)))
+        local_labels = _unique_labels(_read_query_labels(self.qid))[0]
+        labels, label_index = _unique_labels(np.concatenate(comm.allgather(local_labels)))
         is_shared = np.bincount(label_index) > 1
         if is_shared.any():
             first_shared = labels[is_shared][:1].tolist()[0]
@@ -90,7 +95,7 @@ class RelevanceLabels:
         return global_query
 
     def query(self, n_rows: int) -> NDArray[np.intp]:
-        """Return the index of each row's query; raise ValueError if there are no queries."""
+        """Return the index of each row's query on this rank; raise ValueError unless one of qid and group is valid."""
         if self.qid is not None and self.group is not None:
             raise ValueError("qid and group must not be passed together, because they hold the same information.")
         if self.group is not None:
@@ -100,14 +105,14 @@ class RelevanceLabels:
                 "qid (the query of each row) or group (the number of rows of each query) must be passed by keyword; "
                 "the third positional argument is sample_weight. If all rows belong to one query, pass group=[len(X)]."
             )
-        qid = _labels(self.qid)
+        qid = _read_query_labels(self.qid)
         if qid.shape != (n_rows,):
             raise ValueError(f"qid must have one query for each of the {n_rows} rows; got shape {qid.shape}.")
-        return _sorted(qid)[1]
+        return _unique_labels(qid)[1]
 
 
-def _labels(qid: Any) -> NDArray[Any]:
-    """Return the query labels as an array; raise ValueError for missing values."""
+def _read_query_labels(qid: Any) -> NDArray[Any]:
+    """Return the argument `qid`, each row's query label, as an array; raise ValueError for missing values."""
     labels = unmasked(qid, "qid")
     kind = labels.dtype.kind
     if kind in "fOmM":
@@ -117,8 +122,8 @@ def _labels(qid: Any) -> NDArray[Any]:
     return labels
 
 
-def _sorted(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the sorted unique labels of queries, and the index of each row's label in them."""
+def _unique_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the sorted unique query labels, and each row's index in them; raise ValueError for mixed types."""
     try:
         return np.unique(labels, return_inverse=True)
     except TypeError as error:
@@ -145,8 +150,11 @@ def _checked_relevance(relevance: NDArray[Any]) -> Array:
     return values
 
 
-def _positions(position: Any, documents: Array) -> Array:
-    """Return the positions of the documents as floats; raise ValueError unless they are whole numbers."""
+def _checked_positions(position: Any, documents: Array) -> Array:
+    """Return the documents' positions as floats, 0 where the weight in `documents` is 0.
+
+    Raise ValueError unless they are whole numbers from 0 to MAX_POSITION.
+    """
     positions = unmasked(position, "position")
     if positions.shape != documents.shape or positions.dtype.kind not in "iuf":
         got = f"{positions.dtype} of shape {positions.shape}"
@@ -159,7 +167,10 @@ def _positions(position: Any, documents: Array) -> Array:
 
 
 def _queries_from_sizes(group: Any, n_rows: int) -> NDArray[np.intp]:
-    """Return each row's query index from the numbers of rows of consecutive queries."""
+    """Return each row's query index from `group`, the numbers of rows of consecutive queries.
+
+    Raise ValueError unless they are positive integers that sum to `n_rows`.
+    """
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
         got = f"{sizes.dtype} of shape {sizes.shape}"
@@ -192,7 +203,10 @@ def check_weights_of_rows(sample_weight: Any, n_rows: int, qid: Any, group: Any)
 def row_weights(
     labels: RelevanceLabels, n_rows: int, query_weight: Any, weight_type: str, comm: Comm = LOCAL
 ) -> Array | None:
-    """Return the product of document and query weight for each row; `query_weight` covers the queries of all ranks."""
+    """Return the product of document and query weight for each row; None without weights.
+
+    `query_weight` has a weight for each query of all ranks, or is None. Raise ValueError for a wrong number of weights.
+    """
     documents = labels.documents
     if query_weight is None:
         return documents
@@ -444,7 +458,10 @@ class GradientBoostingRanker(BoostedTrees):
         query_weight: Any = None,
         **of_rows: Any,
     ) -> tuple[Any, Any]:
-        """Return the relevance labels with their queries, and the weights of the rows."""
+        """Return y as `RelevanceLabels`, and the product of document and query weights; y and the weights if y is None.
+
+        `of_rows` holds `qid` or `group`. Raise ValueError for invalid weights.
+        """
         if y is None:
             return None, sample_weight
         n_rows = np.size(np.asarray(y))
@@ -455,11 +472,14 @@ class GradientBoostingRanker(BoostedTrees):
         return labels, row_weights(labels, n_rows, query_weight, self.weight_type, comm)
 
     def _weights_to_count(self, weight: Array | None, *, is_fit: bool = False) -> Array | None:
-        """Return the weights unchanged, because `_target` has converted them."""
+        """Return the weights unchanged, because `_target` has already applied `weight_type` to them."""
         return weight  # `_target` has already converted the weights of documents and queries
 
     def _target_of_method(self, method: str, y: Any, sample_weight: Any, queries: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Return the labels and row weights for the arguments that the method `method` received."""
+        """Return the result of `_target` for the keyword arguments `queries` of the public method named `method`.
+
+        Raise TypeError for a keyword argument that is unknown.
+        """
         for name in queries:
             if name not in QueryArguments.__annotations__:
                 raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}.")
@@ -468,22 +488,22 @@ class GradientBoostingRanker(BoostedTrees):
     # Hooks of the base class --------------------------------------------------
 
     def _read_target(self, y: Any) -> NDArray[Any]:
-        """Return the columns relevance, query index and document weight of the checked target."""
+        """Return the columns of `RelevanceLabels.read`; raise ValueError for a plain y, which has no queries."""
         labels = y if isinstance(y, RelevanceLabels) else RelevanceLabels(y, None, None)
         return labels.read(self._comm)
 
     def _labels_of_targets(self, y: Array) -> Array:
-        """Return the columns relevance and query index of an encoded target."""
+        """Return only the columns relevance and query index of an encoded target, as metric functions receive them."""
         return y[:, : QUERY + 1]
 
     def _get_loss(self) -> LambdaRank:
-        """Return the ranking loss of the parameters."""
+        """Return the ranking loss that the parameters `loss` and `ndcg_at` describe."""
         options = self._options("loss")
         loss_options = {"metric": "xendcg"} if options is None else options.get_params()
         return LambdaRank(RankingOptions(self.ndcg_at, **loss_options))
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
-        """Return NDCG or average precision as a function of scored rows, by a name such as "ndcg@10"."""
+        """Return the function of scored rows for the metric `name`, NDCG or average precision, such as "ndcg@10"."""
         kind, cutoff = _METRIC.fullmatch(name).groups()  # type: ignore[union-attr]  # the rule of eval_metric
         at, ranking_loss = None if cutoff is None else int(cutoff), cast(LambdaRank, loss)
         measure = ranking_loss.ndcg if kind == "ndcg" else ranking_loss.average_precision
@@ -550,7 +570,7 @@ class GradientBoostingRanker(BoostedTrees):
         return super().staged_score(X, labels, weight, init_score=init_score)
 
     def _continue_loss(self, rounds: Rounds, earlier: Any) -> None:
-        """Copy the learned position biases of the continued fit; raise ValueError if only one fit has positions."""
+        """Copy position biases from the fit `earlier`; raise ValueError if only one of the fits has positions."""
         earlier_biases, has_positions = earlier._position_biases, rounds.train.y.shape[1] > POSITION
         if (len(earlier_biases) > 0) != has_positions:
             rule = "given" if len(earlier_biases) else "None"

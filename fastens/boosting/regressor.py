@@ -115,11 +115,11 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return tags
 
     def _get_loss(self) -> Loss:
-        """Return the loss of all targets."""
+        """Return the loss of all targets, with a part for each target if there are several."""
         return self._joined_losses([self._loss_of_target() for _ in range(self._n_targets)])
 
     def _loss_of_target(self) -> Loss:
-        """Return the loss of a single target, by the parameters."""
+        """Return the loss of a single target that the parameters `loss` and `quantile` describe."""
         options = self._options("loss")
         if isinstance(options, HuberLoss):
             return Huber(options.alpha)
@@ -189,7 +189,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return distributions[0] if len(distributions) == 1 else distributions
 
     def _distributions(self, raw: Array) -> list[Any]:
-        """Return the frozen distributions of each target for raw predictions of shape (n_rows, n_outputs)."""
+        """Return each target's frozen distribution, with an entry per row, for raw predictions (n_rows, n_outputs)."""
         parts = self._loss.split(raw) if isinstance(self._loss, ColumnLosses) else [np.ascontiguousarray(raw)]
         return [distribution_of(loss, part) for loss, part in zip(losses_of_targets(self._loss), parts, strict=True)]
 
@@ -222,7 +222,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return quantiles_of(dist, quantiles)
 
     def _calibrated_quantiles(self, X: ArrayLike, init_score: ArrayLike | None = None) -> Array:
-        """Return the predicted quantiles at the levels that intervals are calibrated at."""
+        """Return the predicted distribution's quantiles at QUANTILE_LEVELS, from which calibrated intervals start."""
         return self.predict_quantiles(X, QUANTILE_LEVELS, init_score=init_score)
 
     def sample(
@@ -279,7 +279,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return levels_of(self) if self._loss.name in ("quantile", "expectile") else None
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric | None:
-        """Return the negative CRPS as a function of scored rows, or None for other names."""
+        """Return the function from scored rows to the negative CRPS if `name` is "neg_crps", otherwise None."""
         if name != NEG_CRPS:
             return None
 
@@ -290,7 +290,7 @@ class GradientBoostingRegressor(BaseRegressor, BoostedTrees):
         return score
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
-        """Return the score of raw predictions, (n_rows, n_outputs)."""
+        """Return the result of `score` (R2 or mean D2) for raw predictions, (n_rows, n_outputs)."""
         return score_of(self, y, self._loss.predict(raw), weight)
 
     # Calibrate --------------------------------------------------

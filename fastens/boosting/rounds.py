@@ -94,7 +94,7 @@ class Round(NamedTuple):
         return (self.first_seed + tree) % 2**64
 
     def derivatives(self, outputs: Outputs) -> tuple[Gradients, Gradients]:
-        """Return gradients and hessians of an output, or a slice of outputs, times the row sample's factors."""
+        """Return gradients and hessians of one or several outputs, multiplied by the factors of the drawn rows."""
         gradients, hessians = self.gradients[outputs], self.hessians[outputs]
         if self.sample is None or self.sample.factors is None:
             return gradients, hessians
@@ -131,7 +131,7 @@ class OutputTrees:
         self.grower = self._new_grower()
 
     def _arrange(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
-        """Return the matrix in the layout that is fastest for growing, such as with bundled sparse features."""
+        """Return the binned rows in the layout that is fastest for growing, such as with bundled sparse features."""
         if isinstance(problem.matrix, SparseMatrix):
             return problem.matrix
         return bundled(problem.matrix, growth.max_leaf_nodes, problem.n_threads)
@@ -161,11 +161,11 @@ class OutputTrees:
         return CodeTable(self.problem.matrix.columns, pages=self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> CodeTable:
-        """Return the table of rows other than the training rows, from their bin codes and feature values."""
+        """Return other rows than the training rows as a table to add trees to; linear leaves also need X."""
         return CodeTable(codes, pages=pages_held(codes, X))
 
     def grow(self, current: Round, index: int) -> Tree:
-        """Return the new tree `index` of the current round, after adding it to the raw predictions."""
+        """Grow tree `index` of the current round, add it to training and validation raw predictions, and return it."""
         outputs, rows = self.outputs[index], current.rows
         gradients, hessians = derivatives = current.derivatives(outputs)
         self._set_rules(index, rows)
@@ -183,7 +183,7 @@ class OutputTrees:
         return tree
 
     def _set_rules(self, index: int, rows: NDArray[np.uint32] | None) -> None:
-        """Set the growth parameters that depend on the outputs of tree `index` and on the drawn rows."""
+        """Set the grower's parameters that depend on the outputs of tree `index`, and on the drawn rows (None: all)."""
         self.grower.start_output(index)
         losses = [self.problem.loss.of_output(output) for output in self._outputs_of(index)]
         self.grower.noise_units = [loss.noise_unit for loss in losses]
@@ -192,12 +192,12 @@ class OutputTrees:
             self.grower.set_fewest_rows(self.growth.fewest_rows(min(loss.tail for loss in losses), n_rows))
 
     def _outputs_of(self, index: int) -> list[int]:
-        """Return the indices of the outputs that tree `index` of a round has values for."""
+        """Return the indices of the raw predictions that tree `index` of a round has leaf values for."""
         outputs = self.outputs[index]
         return list(range(self.problem.loss.n_outputs)[outputs]) if isinstance(outputs, slice) else [outputs]
 
     def _renew_leaves(self, tree: Tree, current: Round, index: int) -> Tree:
-        """Return the tree just grown with leaf values computed by the loss from the residuals of each output."""
+        """Return the round's tree `index`, just grown, with leaf values that the loss computes from residuals."""
         loss, train, n_threads = self.problem.loss, current.train, self.problem.n_threads
         factors = None if current.sample is None else current.sample.factors
         for column, output in enumerate(self._outputs_of(index)):
@@ -206,29 +206,32 @@ class OutputTrees:
         return tree
 
     def _finish_leaves(self, tree: Tree, current: Round, index: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
-        """Return the tree just grown with final leaf values: damped, clipped, shrunk and shifted."""
+        """Damp, clip, shrink and shift the leaf values of the round's tree `index` in place, and return it.
+
+        `derivatives` holds the gradients and hessians that it was grown on, for linear leaves.
+        """
         tree.value[:] = self._shrink(tree.value, current.rate, index)
         if current.shift is not None:
             tree.value[:] += on_grid(current.shift[self.outputs[index]], self.problem.grid)
         return tree
 
     def _shrink(self, values: Array, rate: float, index: int) -> Array:
-        """Return the leaf values damped by the loss, clipped to the largest step and multiplied by `rate`."""
+        """Return leaf values of tree `index` damped by the loss, clipped to the largest step and scaled by `rate`."""
         steps = self._loss_of(index).damped(values)
         steps = np.clip(steps, -self.max_step, self.max_step) if self.max_step < np.inf else steps
         return on_grid(rate * steps, self.problem.grid)
 
     def _loss_of(self, index: int) -> Loss:
-        """Return the loss that damps the leaf values of tree `index` of a round."""
+        """Return the loss, of one output or of all, that damps the leaf values of tree `index` of a round."""
         outputs = self.outputs[index]
         return self.problem.loss if isinstance(outputs, slice) else self.problem.loss.of_output(outputs)
 
     def _add_grown(self, tree: Tree, raw: Array) -> None:
-        """Add the tree just grown on all rows to `raw`, using the leaf of each row that the grower holds."""
+        """Add the tree just grown on all rows to `raw`, its output's raw predictions of the training rows, in place."""
         self.grower.add_values(tree.value, raw)
 
     def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
-        """Add a tree's leaf values to `raw`, the raw predictions of its output for the rows of `table`."""
+        """Add a tree's leaf values to `raw`, the raw predictions of its output for the rows of `table`, in place."""
         add_tree_to_raw(table.codes, tree, raw, self.problem.n_threads, table.pages)
 
 
@@ -242,11 +245,11 @@ class JointOutputTrees(OutputTrees):
         self.n_trees, self.outputs = 1, [slice(None)]
 
     def _arrange(self, problem: Problem, growth: GrowthParameters) -> AnyMatrix:
-        """Return the matrix with a workspace for the gradients and hessians of all outputs."""
+        """Return the binned rows with a workspace for the gradients and hessians of all outputs."""
         return problem.matrix.with_payloads(problem.loss.n_outputs)
 
     def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
-        """Add a tree's leaf values to `raw`, the raw predictions of all outputs for the rows of `table`."""
+        """Add a tree's leaf values to `raw`, the raw predictions of all outputs for the rows of `table`, in place."""
         raw += tree.value.T[:, leaves_of_rows(table.codes, tree, self.problem.n_threads, table.pages)]
 
 
@@ -277,11 +280,14 @@ class LinearModels(OutputTrees):
         return CodeTable(self.problem.matrix.columns, self._models.X, self.problem.matrix.pages)
 
     def table_of(self, codes: AnyCodes, X: Any) -> CodeTable:
-        """Return the table of rows other than the training rows, from their bin codes and feature values."""
+        """Return other rows than the training rows, with their feature values, as a table to add trees to."""
         return CodeTable(codes, as_array(X), pages_held(codes, X))
 
     def _finish_leaves(self, tree: Tree, current: Round, index: int, derivatives: tuple[Gradients, Gradients]) -> Tree:
-        """Return the tree just grown with final leaf values and a linear model fitted in each leaf."""
+        """Return the round's tree `index` with final leaf values, and a linear model fitted in each leaf.
+
+        `derivatives` holds the gradients and hessians of the rows that the models are fitted to.
+        """
         rate = current.rate * damping(self._loss_of(index), tree.value[:, 0])
         self._models.monotone = self.grower.rules.monotone
         finished = super()._finish_leaves(tree, current, index, derivatives)
@@ -293,14 +299,14 @@ class LinearModels(OutputTrees):
         return LinearTree(**vars(finished), linear=linear)
 
     def _add_grown(self, tree: Tree, raw: Array) -> None:
-        """Add the tree just grown on all rows to `raw`, using the linear models' fitted values if they are final."""
+        """Add the tree just grown on all rows to `raw`, its output's raw predictions of the training rows, in place."""
         if self._has_limits or self.problem.grid is not None:
             self.add(tree, self.table, raw)
         else:
             raw += self._models.fitted
 
     def add(self, tree: Tree, table: CodeTable, raw: Array) -> None:
-        """Add a tree's linear models to `raw`, the raw predictions of its output for the rows of `table`."""
+        """Add a tree's linear models to `raw`, the raw predictions of its output for the rows of `table`, in place."""
         assert isinstance(tree, LinearTree)
         n_threads, grid = self.problem.n_threads, self.problem.grid
         added = raw if grid is None else np.zeros_like(raw)
@@ -332,7 +338,7 @@ def newton_limit(loss: Loss, limit: float) -> float:
 
 
 def damping(loss: Loss, steps: Array) -> Array:
-    """Return the factors by which the loss damps Newton steps, which linear leaves apply to their models as well."""
+    """Return damped divided by undamped steps (1 for a step of 0), which linear models are scaled by as well."""
     return np.divide(loss.damped(steps), steps, out=np.ones_like(steps), where=steps != 0)
 
 
@@ -355,18 +361,18 @@ class SideBySide:
             self._free.put(leaves.on_one_thread(worker_matrix))
         # True if the kernels keep their own threads, which grow the trees that do not divide evenly among the workers.
         # On small tables, kernels run on one thread, because parallelism within a small tree is not efficient.
-        self.needs_others = _n_codes(matrix) >= _ENOUGH_FOR_ONE_TREE
+        self.needs_others = _cost_of_root(matrix) >= _ENOUGH_FOR_ONE_TREE
         self._n_apart = n_trees - (n_trees % self._n_workers if self.needs_others else 0)
 
     @classmethod
     def of(cls, leaves: OutputTrees) -> SideBySide | None:
-        """Return a thread pool, or None if parallelism within each tree is faster."""
+        """Return a pool that grows a round's trees in parallel; None if parallelism within each tree is better."""
         problem, n_trees = leaves.problem, leaves.n_trees
         # The residuals of renewed leaves depend on the previous outputs, and distributed workers exchange the trees one
         # at a time.
         if not leaves.grow_apart or problem.loss.renews_leaves or problem.matrix.comm.size > 1:
             return None
-        n_codes, n_threads = _n_codes(problem.matrix), problem.n_threads
+        n_codes, n_threads = _cost_of_root(problem.matrix), problem.n_threads
         if min(n_threads, n_trees) == 1 or n_codes < _MIN_CODES:
             return None
         return cls(leaves) if n_trees >= n_threads or n_codes < _ENOUGH_FOR_ONE_TREE else None
@@ -392,8 +398,8 @@ class SideBySide:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _n_codes(matrix: AnyMatrix) -> int:
-    """Return the cost of the root of a tree as a number of bin codes read; the split search is a lower bound."""
+def _cost_of_root(matrix: AnyMatrix) -> int:
+    """Return the cost of growing a root node as a number of bin codes read; it is at least a split search."""
     return max(matrix.n_rows * matrix.codes_per_row, min(matrix.n_rows, _ROWS_PER_SEARCH) * matrix.n_features)
 
 
@@ -422,8 +428,8 @@ class Dropout:
         self.best: list[Tree] = []  # the trees as they were at the best round
 
     def draw(self, index: int) -> Dropped:
-        """Return the earlier rounds that round `index` drops, and the factors of new and dropped trees."""
-        rounds, options = self._rounds(index), self._options
+        """Return the earlier rounds that round `index` drops, and the factors of its new trees and of dropped trees."""
+        rounds, options = self._dropped_rounds(index), self._options
         n_dropped = len(rounds)
         if n_dropped == 0:
             return Dropped(rounds)
@@ -431,8 +437,8 @@ class Dropout:
         total = weight_of_dropped + self._learning_rate
         return Dropped(rounds, 1 / total, weight_of_dropped / total)
 
-    def _rounds(self, index: int) -> list[int]:
-        """Return the sorted indices of the earlier rounds that round `index` drops."""
+    def _dropped_rounds(self, index: int) -> list[int]:
+        """Return the sorted indices of the earlier rounds that round `index` drops, drawn from the seed."""
         options, generator = self._options, random_stream(self._seed, index)
         skips, drops = generator.random(), generator.random(index)
         if skips < options.skip_drop:
@@ -444,12 +450,12 @@ class Dropout:
 
 
 def grid_for(largest: float) -> float:
-    """Return the spacing of the grid, a power of two, for raw predictions up to about `largest` in absolute value."""
+    """Return the power of two that all values are multiples of, for raw predictions up to about `largest` in size."""
     return math.ldexp(1.0, math.frexp(max(largest, 1e-290))[1] - _BITS)
 
 
 def scaled_tree(tree: Tree, factor: float, grid: float | None) -> Tree:
-    """Return a tree with its leaf values and linear models multiplied by a factor and rounded to the grid."""
+    """Return a copy with leaf values and linear models times `factor`; leaf values are multiples of `grid` if set."""
     scaled = replace(tree, value=on_grid(tree.value * factor, grid))
     if isinstance(scaled, LinearTree):
         return replace(scaled, linear=scaled.linear.times(np.full(tree.n_nodes, factor)))
@@ -491,7 +497,7 @@ class BoostingParameters:
 
 
 def rate_of_round(rates: float | tuple[float, ...], index: int) -> float:
-    """Return the learning rate of round `index`; rounds after the last in a list have its rate."""
+    """Return the learning rate of round `index`: `rates` or its item; rounds after the last item have the last rate."""
     return rates[min(index, len(rates) - 1)] if isinstance(rates, tuple) else rates
 
 
@@ -548,7 +554,7 @@ class Rounds:
         return self.loss.start(data.y, data.sample_weight) if data.offset is None else np.zeros(self.loss.n_outputs)
 
     def _start(self, data: TrainingData) -> Array:
-        """Return the raw predictions of rows before the first tree, (n_outputs, n_rows)."""
+        """Return the raw predictions of the rows of `data` before the first tree, (n_outputs, n_rows)."""
         if data.offset is not None:
             return on_grid(self.baseline[:, None] + data.offset, self._grid)
         return np.full((len(self.baseline), len(data.y)), self.baseline[:, None])
@@ -560,7 +566,7 @@ class Rounds:
         return self.binning.transform(data.X, self.rules.n_threads, MAX_COLUMNS)
 
     def _codes(self, X: Any) -> AnyCodes:
-        """Return the bin codes of other rows, dense for linear leaves."""
+        """Return the bin codes of validation or other rows, in the dense layout for linear leaves."""
         if self.rules.linear_l2 is not None:
             return self.binning.codes(X, self.rules.n_threads)
         return codes_of(self.binning, X, self.rules.n_threads)
@@ -579,23 +585,26 @@ class Rounds:
     # Evaluation --------------------------------------------------
 
     def validate_on(self, data: TrainingData) -> None:
-        """Set the validation rows, which all trees are added to."""
+        """Set the validation rows, whose raw predictions each new tree is added to."""
         self.validation = ScoredRows(data.y, data.sample_weight, self._start(data))
         self._watched = self.leaves.table_of(self._codes(data.X), data.X)
 
     def measure_by(self, metrics: Metrics, *, decides: bool) -> None:
-        """Evaluate metrics on the validation rows instead of the loss; `decides` uses the first for early stopping."""
+        """Evaluate metrics on the validation rows, which then replace the loss in the history.
+
+        If `decides` is True, the first metric decides on early stopping.
+        """
         self.metrics = metrics
         self.history.rises, self.history.decides = metrics.rises[metrics.names[0]], decides
 
     def record(self, name: str, data: TrainingData, metrics: Callable[[ScoredRows], Metrics]) -> None:
-        """Record the metrics of further rows, a set called `name`, after each round."""
+        """Record metrics of further rows after each round, under `name`; `metrics` makes them from scored rows."""
         rows = ScoredRows(data.y, data.sample_weight, self._start(data))
         self._other_rows.append((self.leaves.table_of(self._codes(data.X), data.X), rows.raw))
         self.others[name] = metrics(rows)
 
     def _measure(self) -> None:
-        """Append the losses and metrics after a round to the history, and keep the state if it is the best."""
+        """Append the losses and metrics after a round to the history, and snapshot the model if it is the best."""
         self.history.train.append(self._train_loss())
         if self.validation is not None:
             n_threads, metrics = self.rules.n_threads, self.metrics
@@ -607,20 +616,20 @@ class Rounds:
             metrics.measure()
 
     def _keep_best(self) -> None:
-        """Snapshot the state of the model at the best round that later rounds would change."""
+        """Snapshot the trees of DART and the out-of-bag sums after the best round, because later rounds change them."""
         if self.dropout is not None:
             self.dropout.best = list(self.trees)
         if self.out_of_bag is not None:
             self.out_of_bag.keep()
 
     def _rows_to_report(self) -> slice:
-        """Return the slice of evenly spaced training rows whose loss is reported."""
+        """Return the slice of evenly spaced training rows, all if the loss is not by rows, whose loss is reported."""
         first, n_rows = first_row(self._data.comm, len(self.train.y))
         step = -(-n_rows // HISTORY_ROWS) if self.loss.by_rows else 1
         return slice(-first % step, None, step)
 
     def _train_loss(self) -> float:
-        """Return the training loss on the reported rows."""
+        """Return the training loss on the evenly spaced rows of `_rows_to_report`."""
         if self._every.step > 1:
             self._reported.raw[:] = self.train.raw[:, self._every]
         return self._reported.loss(self.loss, 1)
@@ -628,7 +637,7 @@ class Rounds:
     # The loop --------------------------------------------------
 
     def run(self, on_round: OnRound | None = None, end: float = math.inf) -> None:
-        """Run until all rounds are done, early stopping applies, `on_round` returns True or the time `end` is over."""
+        """Run until all rounds are done, early stopping applies, `on_round` returns True or the clock reaches `end`."""
         with self._side_by_side or _NO_CONTEXT:
             while self.n_rounds < self.rules.n_rounds and not self._stops_early:
                 index = self.n_rounds
@@ -676,9 +685,10 @@ class Rounds:
         self._rescale(dropped.rounds, -dropped.factor_of_old)
 
     def _shift(self, index: int) -> Array | None:
-        """Return the shift that widens distributions to the errors on the validation rows, which training understates.
+        """Return the values by which leaves of round `index` widen distributions to the errors on validation rows.
 
-        The shift never makes distributions narrower. Otherwise, rows that are still predicted badly would count as
+        The result is None if the loss needs no shift, and a recorded shift (in a refit) or None without validation
+        rows. It never makes distributions narrower. Otherwise, rows that are still predicted badly would count as
         noise, and their location would not be learned.
         """
         rows = self.validation
@@ -690,12 +700,12 @@ class Rounds:
         return self.shifts.get(index)
 
     def _sample(self, index: int) -> RowSample | None:
-        """Compute the gradients and hessians of round `index`, and return its drawn rows; None for all rows."""
+        """Set the gradients and hessians for round `index`, and return its drawn rows; None for all rows."""
         self.loss.gradients(self.train.y, self.train.raw, self._gradients, self._hessians, self.rules.n_threads)
         return None if self._sampler is None else self._sampler.draw(index, self._gradients, self._hessians)
 
     def _rescale(self, rounds: Sequence[int], factor: float) -> None:
-        """Scale the trees of these rounds by a factor, and add the scaled trees to the raw predictions."""
+        """Multiply the trees of these rounds by `factor`, and add the scaled trees to all raw predictions."""
         for index in rounds:
             first = index * self.leaves.n_trees
             for number in range(self.leaves.n_trees):
@@ -703,7 +713,7 @@ class Rounds:
                 self._add(self.trees[first + number], number)
 
     def _add(self, tree: Tree, tree_index: int) -> None:
-        """Add tree `tree_index` of a round to the raw predictions of training, validation and recorded rows."""
+        """Add a tree, number `tree_index` in its round, to training, validation and recorded raw predictions."""
         outputs = self.leaves.outputs[tree_index]
         self.leaves.add(tree, self.leaves.table, self.train.raw[outputs])
         if self.validation is not None:
@@ -711,12 +721,12 @@ class Rounds:
         self._add_to_others(tree, tree_index)
 
     def _add_to_others(self, tree: Tree, tree_index: int) -> None:
-        """Add tree `tree_index` of a round to the raw predictions of the recorded rows."""
+        """Add a tree, number `tree_index` in its round, to the raw predictions of the recorded rows."""
         for table, raw in self._other_rows:
             self.leaves.add(tree, table, raw[self.leaves.outputs[tree_index]])
 
     def continue_from(self, trees: Sequence[Tree]) -> None:
-        """Add the trees of an earlier fit round by round, as if they had been grown here."""
+        """Add the trees of an earlier fit, in order, round by round, and record the metrics after each round."""
         per_round = self.leaves.n_trees
         for first in range(0, len(trees), per_round):
             self.loss.start_round(self.train.y, self.train.raw, self.train.weight)
@@ -740,7 +750,7 @@ class Rounds:
         return self.history.best_round if self.history.has_best else self.n_rounds
 
     def evaluations(self) -> Evaluations:
-        """Return the curves of all metrics on training, validation and recorded rows."""
+        """Return the recorded scores by set of rows (training, validation or recorded), metric and round."""
         return self.history.evaluations(self.metrics, self.others)
 
     def ensemble(self, n_rounds: int) -> TreeEnsemble:
@@ -751,7 +761,7 @@ class Rounds:
         return self.leaves.ensemble_type.from_trees(trees, outputs, self.baseline, self.binning)
 
     def best_trees(self) -> TreeEnsemble | None:
-        """With DART, return the model at the best round, whose trees may have been rescaled since; otherwise None."""
+        """Return the model at the best round, whose trees DART may have rescaled since; None without DART."""
         return self.ensemble(self.best_round) if self.dropout is not None and self.history.has_best else None
 
     def rows_after(self, n_rounds: int) -> ScoredRows:

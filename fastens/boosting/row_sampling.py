@@ -36,7 +36,7 @@ class RowSampling:
 
     @property
     def draws(self) -> bool:
-        """True if rows may be left out."""
+        """True if rounds may leave out rows."""
         options = self.options
         return self.share < 1 or (isinstance(options, Goss) and options.top_rate + options.other_rate < 1)
 
@@ -47,7 +47,10 @@ class RowSampling:
 
 
 def hashes_of_queries(hashes: NDArray[np.uint64], y: Array) -> NDArray[np.uint64]:
-    """Return the hash of each row's query, which does not depend on the order of its rows; weights count as copies."""
+    """Return, for each row, a hash of its query's set of rows, from row hashes and encoded ranking targets `y`.
+
+    It does not depend on the order of rows, and integer weights count as copies.
+    """
     _, query = np.unique(y[:, QUERY], return_inverse=True)
     total = np.zeros(1 + query.max(initial=-1), dtype=np.uint64)
     np.add.at(total, query, mixed(hashes) * np.maximum(np.rint(y[:, DOCUMENTS]), 1).astype(np.uint64))
@@ -96,14 +99,17 @@ class RowSampler:
         return self._sample(draws, draws < chances, 1 / chances)
 
     def _draws(self, index: int) -> Array:
-        """Return a uniform random number in [0, 1) for each row in round `index`, which depends on the row's hash."""
+        """Return each row's random number for round `index`, uniform in [0, 1) and derived from the row's hash."""
         seed = stream_seeds(self._seed, index, index + 1, _PURPOSE)
         return _uniform_numbers(mixed(self._hashes ^ seed))
 
     def _goss(
         self, options: Goss, draws: Array, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
     ) -> RowSample:
-        """Return the rows with the largest |gradient * hessian|, and random other rows with larger factors."""
+        """Return the rows with the largest absolute gradient times hessian, and random other rows with larger factors.
+
+        `draws` holds each row's uniform random number, which breaks ties.
+        """
         size = np.abs(gradients.astype(np.float64) * hessians).sum(axis=0)
         is_top = self._is_top(size, draws, options.top_rate)
         # `_is_top` breaks ties with `draws`, so sampling the other rows needs independent random numbers.
@@ -112,7 +118,7 @@ class RowSampler:
         return self._sample(others, is_top | (others < chance), np.where(is_top, 1.0, 1 / chance).astype(np.float64))
 
     def _is_top(self, size: Array, draws: Array, top_rate: float) -> NDArray[np.bool_]:
-        """Return a mask of rows with the largest sizes that hold the `top_rate` share of weight; ties are random."""
+        """Return a mask of the rows with the largest `size` that hold `top_rate` of all weight; `draws` breaks ties."""
         weight = self._weight
         top_weight = top_rate * self._total(weight)
         limit = self._weighted_limit(size, weight, top_weight)
@@ -124,9 +130,10 @@ class RowSampler:
     def _mvs_chances(
         self, factor: float | None, gradients: NDArray[np.float32], hessians: NDArray[np.float32]
     ) -> Array:
-        """Return each row's chance min(1, s / t), s = sqrt(g^2 + factor h^2); t gives the expected number of rows.
+        """Return each row's probability of being drawn in minimal variance sampling, min(1, s / t).
 
-        If `factor` is None, it is the squared ratio of the mean absolute gradient to the mean absolute hessian.
+        s is the root of the sum over outputs of gradient^2 + factor * hessian^2, and t gives the expected number of
+        rows. If `factor` is None, it is the squared ratio of the mean absolute gradient to the mean absolute hessian.
         """
         g, h = np.square(gradients, dtype=np.float64), np.square(hessians, dtype=np.float64)
         weight = self._weight
@@ -152,7 +159,10 @@ class RowSampler:
         return float(sum_ints(self._comm, int(weight.astype(np.int64).sum()))[0])
 
     def _weighted_limit(self, values: Array, weight: Array, min_weight: float) -> float:
-        """Return the largest limit for which values at or above it weigh at least `min_weight`; infinity if it is 0."""
+        """Return the largest limit that values with a total weight of `min_weight` reach; infinity if it is 0.
+
+        Values and weights are counted on all ranks.
+        """
         total = self._total(weight)
         if min_weight <= 0 or total == 0:
             return np.inf
@@ -166,7 +176,10 @@ class RowSampler:
         return float(values[order[min(position, len(order) - 1)]])
 
     def _sample(self, draws: Array, is_drawn: NDArray[np.bool_], factors: Array | None) -> RowSample:
-        """Return the indices and factors of the drawn rows; one row if none was drawn on any rank."""
+        """Return the rows in the mask `is_drawn` with their `factors`, which hold a value for each row, or are None.
+
+        If no row of any rank is drawn, the row with the smallest of `draws` is returned, with factor 1.
+        """
         rows = np.flatnonzero(is_drawn).astype(np.uint32)
         if not is_any(self._comm, len(rows) > 0):
             # If no row was drawn, the row with the smallest random number is used, with a factor of 1.
@@ -196,7 +209,10 @@ class OutOfBagSums:
 
     @contextmanager
     def watching(self, train: ScoredRows, sample: RowSample | None) -> Iterator[None]:
-        """Record how a round that is added within the context changes the rows that it did not draw."""
+        """Record how a round added within the context changes the predictions and loss of rows not in `sample`.
+
+        `train` holds all rows, with the raw predictions that the round changes.
+        """
         assert sample is not None
         left_out = np.setdiff1d(np.arange(train.raw.shape[1]), sample.rows, assume_unique=True)
         before = train.take(left_out)
@@ -224,9 +240,9 @@ class OutOfBagSums:
 
 
 def out_of_bag_attributes(model: Any, out_of_bag: OutOfBagSums | None, data: TrainingData) -> dict[str, Array]:
-    """Return the out-of-bag attributes of an estimator, for all rows passed to `fit` on all ranks.
+    """Return the out-of-bag attributes of an estimator by name, for all rows passed to `fit` on all ranks.
 
-    The dictionary is empty if `oob_score` is False.
+    The dictionary is empty if `oob_score` is False. Rows of weight 0 get NaN.
     """
     if out_of_bag is None:
         return {}

@@ -38,7 +38,10 @@ _EVENTS = "Name events and times: pass a structured array or a table with the co
 
 
 def read_times(y: Any) -> Array:
-    """Return the lower and upper bounds of the times, (n_rows, 2), from any format; equal for observed times."""
+    """Return the bounds of the times, (n_rows, 2), from any form of y that `fit` accepts.
+
+    Observed times have equal bounds. Raise ValueError for other forms.
+    """
     if str(getattr(y, "dtype", "")).startswith("Struct"):  # a polars Series of structs
         y = y.struct.unnest()
     if (names := table_over(y).names) is not None:
@@ -63,7 +66,7 @@ def read_times(y: Any) -> Array:
 
 
 def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
-    """Raise ValueError for pairs with a boolean, which NumPy would convert to the bounds 1 and 0."""
+    """Raise ValueError if y, two unnamed columns, holds booleans, which are 1 and 0 in `bounds`, its array."""
     if isinstance(y, np.ndarray) and bounds.dtype != object:
         return
     pairs = np.asarray(y, dtype=object)
@@ -74,7 +77,7 @@ def _check_no_flags(y: Any, bounds: NDArray[Any]) -> None:
 
 
 def _checked_bounds(bounds: Array) -> Array:
-    """Return the bounds, (n_rows, 2); raise ValueError if one of the unnamed columns may hold events.
+    """Return the two columns `bounds`; raise ValueError if one of them, both unnamed, may hold events.
 
     Bounds with an infinite value, or with two equal columns, cannot be events and times.
     """
@@ -89,7 +92,10 @@ def _checked_bounds(bounds: Array) -> Array:
 
 
 def _from_columns(columns: dict[str, NDArray[Any]]) -> Array:
-    """Return the bounds of the times, (n_rows, 2), from named columns of events and times, or of bounds."""
+    """Return the bounds of the times, (n_rows, 2), from named columns: events and times, or lower and upper bounds.
+
+    Raise ValueError for other names, or an event that is not 0 or 1.
+    """
     names = sorted(columns)
     if names == ["lower", "upper"]:
         return np.column_stack([_as_floats(columns["lower"]), _as_floats(columns["upper"])])
@@ -134,7 +140,10 @@ def check_no_events(y: Any, sample_weight: Any) -> None:
 
 
 def checked_times(bounds: Array, rows: Array) -> Array:
-    """Return the valid bounds with negative lower bounds raised to 0; errors name the row indices in `rows`."""
+    """Return the bounds with negative lower bounds raised to 0; raise ValueError if they are NaN or not ordered.
+
+    `rows` holds row indices for the error.
+    """
     low, high = np.maximum(bounds[:, 0], 0.0), bounds[:, 1]
     if np.isnan(bounds).any() or np.isinf(low).any():
         raise ValueError("Input y contains " + ("NaN." if np.isnan(bounds).any() else "infinity."))
@@ -214,12 +223,12 @@ class GradientBoostingSurvival(BoostedTrees):
 
     @staticmethod
     def _strata_of(y: Array) -> NDArray[np.bool_] | None:  # type: ignore[override]
-        """Return a mask of the observed times, or None if all were observed."""
+        """Return a mask of the observed times, by which validation splits are stratified; None if all were observed."""
         is_observed = events(y)
         return None if is_observed.all() else is_observed
 
     def _read_data(self, y: Any, sample_weight: Any) -> TrainingData:
-        """Return the rows with their target; raise or warn if events were passed as weights."""
+        """Return targets and weights of rows with weight; raise ValueError or warn if the weights may be events."""
         check_no_events(y, sample_weight)
         return super()._read_data(y, sample_weight)
 
@@ -245,11 +254,11 @@ class GradientBoostingSurvival(BoostedTrees):
         return bool(self._as_fitted().loss == "cox")
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
-        """Return the concordance index of all ranks as a function of scored rows."""
+        """Return the function from scored rows to the concordance index over the rows of all ranks."""
         return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:
-        """Set the baseline hazard of a Cox model from the rows after `n_rounds` rounds."""
+        """Set a Cox model's baseline hazard from the training rows after `n_rounds` rounds; else delete it."""
         self._delete("event_times_", "cumulative_hazard_")
         if self.loss == "cox":
             rows = rounds.rows_after(n_rounds)
@@ -268,7 +277,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return part
 
     def _update_after_refit(self, data: TrainingData, decay: float) -> None:
-        """Set the baseline hazard to the average of the old and new ones, with weight `decay` for the old."""
+        """Set a Cox model's baseline hazard to a mean of the old one, with weight `decay`, and one of the new rows."""
         if self._is_cox:
             raw = raw_of_rows(self._ensemble, data.X)[:, 0] + (0.0 if data.offset is None else data.offset[0])
             times, hazard = _breslow(data.y, raw, data.sample_weight)
@@ -457,7 +466,7 @@ class GradientBoostingSurvival(BoostedTrees):
 
 
 def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
-    """Return the sorted event times, and Breslow's estimate of the cumulative baseline hazard at each of them."""
+    """Return sorted event times, and Breslow's cumulative baseline hazard at each; `raw` holds log hazard ratios."""
     # Hazards are relative to the highest risk and bounded, so that they do not overflow.
     scale = exp(np.clip(-raw.max(), -_LARGEST_LOG, _LARGEST_LOG))
     with np.errstate(over="ignore"):
@@ -468,5 +477,5 @@ def _breslow(y: Array, raw: Array, weight: Array | None) -> tuple[Array, Array]:
 
 
 def _step_values(at: Array, times: Array, values: Array) -> Array:
-    """Return, at each of `at`, the step function that has `values` from `times` on and is 0 before."""
+    """Return values at the points `at` of the step function that is 0 before `times` and has `values` from them on."""
     return np.concatenate([[0.0], values])[np.searchsorted(times, at, side="right")]

@@ -32,7 +32,10 @@ _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 def check_seed(model: Any, arrays: Any) -> None:
-    """Raise ValueError if the seed of a restored model is out of range; imported models have no seed."""
+    """Raise ValueError if the seed of a restored model is malformed; imported models have no seed.
+
+    `arrays`, the saved arrays, are not used.
+    """
     seed = vars(model).get("_seed", 0)
     if not isinstance(seed, int) or not 0 <= seed < np.iinfo(np.int32).max:
         raise ValueError(f"the seed of the fit is malformed: {seed!r}")
@@ -44,7 +47,10 @@ def draw_seed(random_state: Any) -> int:
 
 
 def growth_seed(random_state: Any) -> int:
-    """Return the seed of a single tree; integers above 32 bits, as trees of forests have, are used unchanged."""
+    """Return the seed of a single tree: `random_state` itself if it is at least 2**32, as in trees of forests.
+
+    Otherwise, the seed is drawn from `random_state`, and below 2**31.
+    """
     if isinstance(random_state, int | np.integer) and random_state >= 2**32:
         return int(random_state)
     return draw_seed(random_state)
@@ -65,7 +71,7 @@ def check_continued(n_estimators: int, n_kept: int, kind: str) -> None:
 
 
 def draws_match(first: Any, second: Any) -> bool:
-    """Return True if two plans draw equal rows with equal probabilities; None is a plan that uses all rows."""
+    """Return True if two plans of draws have the same rows and probabilities; None is a plan that uses all rows."""
     if first is None or second is None or type(first) is not type(second):
         return first is second
     parts = ([getattr(each, of.name) for of in fields(first)] for each in (first, second))
@@ -73,7 +79,10 @@ def draws_match(first: Any, second: Any) -> bool:
 
 
 def check_no_bags_needed(model: Any) -> None:
-    """Raise ValueError for parameters that need the bags of all trees if the first trees were drawn differently."""
+    """Raise ValueError if `oob_score` or `keep_leaves` is set, which need the bags of all trees.
+
+    It is called if a warm start draws bags differently from the last fit, so that earlier bags are not available.
+    """
     for name in ("oob_score", "keep_leaves"):
         if value := getattr(model, name, False):
             raise ValueError(
@@ -90,9 +99,10 @@ class Strata(NamedTuple):
 
     @classmethod
     def of(cls, bootstrap: Any, y: Array, classes: Any) -> Strata | None:
-        """Return the strata for the value of the parameter `bootstrap`, or None if bags are not drawn by class.
+        """Return the strata for the value of the parameter `bootstrap`, or None if it is True or False.
 
-        `y` holds indices of `classes`, with a column for each of several targets.
+        `y` holds indices of `classes`, with a column for each of several targets, whose combinations are the strata.
+        Raise ValueError for a dict with unknown classes or with several targets.
         """
         if FLAG.holds(bootstrap):
             return None
@@ -116,7 +126,7 @@ class Strata(NamedTuple):
         return any(isinstance(number, int | np.integer) for number in sizes)
 
     def draws(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of draws from each stratum, given the numbers that are proportional to the strata."""
+        """Return the number of draws from each stratum, given numbers of draws proportional to their sizes."""
         if self.bootstrap == "stratified":
             return sizes
         if isinstance(self.bootstrap, dict):
@@ -136,9 +146,9 @@ def plan_draws(
 ) -> Bootstrap:
     """Return the plan of the bags' draws, with probabilities proportional to weights times factors.
 
-    By default, the number of draws is the sum of the weights if they are integers that sum to at most 2**53, and the
-    number of rows otherwise. `max_samples` is a number of draws or a fraction of this default. With `strata`, the rows
-    of each stratum are drawn separately.
+    `hashes` identify the rows. By default, the number of draws is the sum of the weights if they are integers that sum
+    to at most 2**53, and the number of rows otherwise. `max_samples` is a number of draws or a fraction of this
+    default. With `strata`, the rows of each stratum are drawn separately. Raise ValueError for more than 2**53 draws.
     """
     stratum = None if strata is None else strata.of_rows
     if strata is not None and strata.has_counts and max_samples is not None:
@@ -148,7 +158,7 @@ def plan_draws(
         )
     total = float(len(hashes) if weight is None or not are_copies(weight) else weight.sum())
     totals = np.array([1.0]) if stratum is None else np.bincount(stratum, weight)
-    n_draws = np.maximum(np.rint(_n_draws(max_samples, total) * totals / totals.sum()), 1).astype(np.int64)
+    n_draws = np.maximum(np.rint(_draws_per_bag(max_samples, total) * totals / totals.sum()), 1).astype(np.int64)
     if strata is not None:
         n_draws = strata.draws(n_draws)
         if n_draws.sum() > MAX_COPIES:
@@ -157,20 +167,23 @@ def plan_draws(
 
 
 def n_drawn(max_samples: Any, n_rows: int) -> int:
-    """Return a number of draws from `max_samples`, which is this number or a fraction of `n_rows`."""
+    """Return the number of rows to draw: an integer `max_samples`, or else this fraction of `n_rows`, at least 1."""
     is_count = isinstance(max_samples, int | np.integer)
     return int(max_samples) if is_count else max(1, _floor_share(n_rows, max_samples))
 
 
 def _floor_share(total: float, share: float) -> int:
-    """Return a fraction of an integer, rounded down; 0.29 of 100 is 29 although the product is slightly smaller."""
+    """Return `share` times the integer `total`, rounded down after removing rounding errors: 0.29 of 100 is 29."""
     product = share * total
     nearest = round(product)
     return nearest if math.isclose(product, nearest, rel_tol=_ROUNDING) else math.floor(product)
 
 
-def _n_draws(max_samples: Any, total: float) -> float:
-    """Return the number of draws in a bag, from a number, a fraction of `total`, or None for `total`."""
+def _draws_per_bag(max_samples: Any, total: float) -> float:
+    """Return the number of draws in a bag: `max_samples`, a fraction of `total`, or `total` if it is None.
+
+    Raise ValueError if it exceeds 2**53.
+    """
     if max_samples is None:
         return total
     is_count = isinstance(max_samples, int | np.integer)
@@ -197,7 +210,7 @@ class Bags:
         return self.draws.counts(stream_seeds(self.seed, first, last, DRAWING), n_threads)
 
     def features(self, tree: int) -> NDArray[np.int32] | None:
-        """Return the indices of the features that a tree may use in ascending order, or None for all features."""
+        """Return the sorted indices of the features drawn for the tree with index `tree`, or None for all features."""
         if self.features_per_tree == self.n_features and not self.with_replacement:
             return None
         seed = int(stream_seeds(self.seed, tree, tree + 1, CHOOSING)[0])
@@ -217,14 +230,14 @@ class LocalRows(NamedTuple):
 
     @classmethod
     def of(cls, comm: Comm, n_rows: int) -> LocalRows | None:
-        """Return the range of this rank's `n_rows` rows, or None if there is only one rank."""
+        """Return the range of this rank's rows, of which it has `n_rows`, or None if there is only one rank."""
         if comm.size == 1:
             return None
         first, n_all = first_row(comm, n_rows)
         return cls(slice(first, first + n_rows), n_all)
 
     def sample(self, sample: TreeSample) -> TreeSample:
-        """Return this rank's part of a sample of all ranks' rows, with the totals over all ranks."""
+        """Return this rank's part of a tree's sample of all ranks' rows, with the totals over all ranks."""
         weight = sample.weight
         if weight is None:
             return sample._replace(totals=Totals(self.n_all, float(self.n_all), unit=1.0))
@@ -283,7 +296,7 @@ def rows_in_bags(bags: Bags, n_members: int, rows: NDArray[np.intp]) -> list[NDA
 
 
 def rows_drawn(counts: Iterable[NDArray[Any]], rows: NDArray[np.intp]) -> list[NDArray[np.int32]]:
-    """Return each member's indices `rows`, repeated as often as its array in `counts` says."""
+    """Return the row indices of each member's bag: `rows`, each repeated as often as the member's `counts` say."""
     check_count("estimators_samples_", "rows", int(rows.max(initial=-1)) + 1, advice="Train on a sample of them.")
     why = "estimators_samples_ lists a row as often as it was drawn"
     return [repeated(rows, of_rows, why).astype(np.int32) for of_rows in counts]

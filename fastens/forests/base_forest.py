@@ -114,7 +114,10 @@ class BaseForest(TreeParameters, TreeModel):
             return self._fit_bags(data, all_rows, continues=continues)
 
     def _fit_bags(self, data: TrainingData, all_rows: AllRows, *, continues: bool) -> BaseForest:
-        """Fit the trees, given this rank's rows and the targets of all ranks."""
+        """Draw the bags and grow the trees on this rank's rows, `data`, given the targets of all ranks, `all_rows`.
+
+        If `continues` is True, the trees of the last fit are kept.
+        """
         n_threads = resolve_n_jobs(self.n_jobs)
         before = (self._bootstrap, self._kept_rows) if continues else None
         weight = self._plan_bags(data, all_rows, n_threads)
@@ -147,7 +150,7 @@ class BaseForest(TreeParameters, TreeModel):
         return self
 
     def _continues(self) -> bool:
-        """Return True if this fit adds trees to the trees of the last fit."""
+        """Return True if this fit adds trees to the last fit; raise ValueError if parameters conflict with it."""
         if not self.warm_start or not hasattr(self, "_ensemble"):
             return False
         check_continued(self.n_estimators, self._ensemble.n_trees, "trees")
@@ -156,7 +159,7 @@ class BaseForest(TreeParameters, TreeModel):
         return True
 
     def _start_forest(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        """Learn the columns and targets of a new forest, draw its seed, and return this rank's rows."""
+        """Learn the columns and targets of a new forest, draw its seed, and return this rank's encoded rows."""
         self.__dict__.pop("_ensemble", None)
         self._out_of_bag = None
         data = self._start_fit(X, y, sample_weight)
@@ -165,7 +168,7 @@ class BaseForest(TreeParameters, TreeModel):
         return data
 
     def _plan_bags(self, data: TrainingData, all_rows: AllRows, n_threads: int) -> Weighting:
-        """Plan the bags, and return the row weights or a function from a bag's counts to weights.
+        """Set the plan of draws, and return row weights, or a function from a bag's counts of draws to weights.
 
         The result is None if all weights are 1, or if the counts of draws are the weights.
         """
@@ -183,19 +186,22 @@ class BaseForest(TreeParameters, TreeModel):
         return reweighting
 
     def _keep_leaf_rows(self, data: TrainingData, all_rows: AllRows) -> None:
-        """Store the training targets of each leaf, for quantiles."""
+        """Store the targets of the training rows in each leaf, for quantiles; only for regression."""
         raise NotImplementedError
 
     def _class_weighting(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
-        """Return each row's weight factor by its class and None, or None and a function from counts to weights."""
+        """Return class weights as (a factor for each row, None) or (None, a function from bag counts to weights).
+
+        Both are None without class weights.
+        """
         return (None, None) if getattr(self, "class_weight", None) is None else self._weigh_classes(data)
 
     def _weigh_classes(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
-        """Return the class factors of the rows' weights, or a function that weighs the rows of each bag."""
+        """Return the class weights in the form of `_class_weighting`; only for classification."""
         raise NotImplementedError
 
     def _bags(self) -> Bags:
-        """Return the bags of all trees, whose rows and features are drawn from the seed when they are needed."""
+        """Return the bags of all trees, whose rows and features are drawn from the seed when they are accessed."""
         n, fitted = len(self._column_of), self._as_fitted()
         return Bags(self._seed, self._bootstrap, n, count_of(fitted.max_features_per_tree, n), column_chances(fitted))
 
@@ -207,7 +213,11 @@ class BaseForest(TreeParameters, TreeModel):
         weight: Weighting,
         averager: TreeAverager | None,
     ) -> None:
-        """Grow trees and add them to the store; `data` holds this rank's rows and the rows of all ranks."""
+        """Grow new trees, and add them to `store`, up to `n_estimators`.
+
+        `data` holds this rank's rows and the rows of all ranks, and `matrix` the binned rows of this rank. `weight` is
+        the result of `_plan_bags`, and `averager` averages each tree over its prunings, unless it is None.
+        """
         here, all_rows = data
         n_threads, n_rows, bags = resolve_n_jobs(self.n_jobs), all_rows.n_rows, self._bags()
         kind = MeasuredTree if averager is not None and averager.needs_squares else Tree
@@ -236,14 +246,17 @@ class BaseForest(TreeParameters, TreeModel):
         return self._is_averaged and not self.bootstrap  # drawn rows count as one row each, whatever their weights
 
     def _member_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the individual trees, which have no out-of-bag rows to average by."""
+        """Return the parameters of `estimators_` by name; a single tree does not average by out-of-bag rows."""
         # A single tree has no out-of-bag rows.
         is_same = self._is_averaged and self._options("averaging").evidence != OUT_OF_BAG
         averaging = POSTERIOR if isinstance(self.averaging, str) else self.averaging
         return super()._member_parameters() | {"averaging": averaging if is_same else None}
 
     def _make_averager(self, data: AllRows, matrix: AnyMatrix, *, continues: bool) -> TreeAverager | None:
-        """Return the averager of the new trees over their prunings, or None if the forest does not average."""
+        """Return the averager of the new trees over their prunings, or None if the forest does not average.
+
+        If `continues` is True, raise ValueError for options that differ from the last fit.
+        """
         if continues:
             self._averaging_kind.check_same(self, self._averaging)
         else:
@@ -251,7 +264,7 @@ class BaseForest(TreeParameters, TreeModel):
         return None if self._averaging is None else self._averaging.averager(self, data, matrix)
 
     def _keep_statistics(self, averager: TreeAverager | None, first: int) -> None:
-        """Store the leaf statistics of the trees from index `first` on, if the forest is averaged."""
+        """Store the averager's leaf statistics of the trees from index `first` on, unless `averager` is None."""
         if averager is not None and self._averaging is not None:
             self._averaging = self._averaging.with_appended(averager.statistics(first, self._ensemble.n_trees))
 
@@ -286,7 +299,7 @@ class BaseForest(TreeParameters, TreeModel):
     # Predict --------------------------------------------------
 
     def _mean(self, X: Any) -> Array:
-        """Return the mean of the leaf values over the trees, (n_samples, n_values)."""
+        """Return the mean leaf values over the trees for the rows of the table X, (n_samples, n_values)."""
         raw = self._raw(X)
         raw /= self._ensemble.n_trees
         return raw
@@ -338,7 +351,7 @@ class BaseForest(TreeParameters, TreeModel):
         return self.estimators_[index]
 
     def _each_tree(self, X: Any, trees: TreeEnsemble | None = None) -> Iterator[NDArray[np.floating]]:
-        """Yield the leaf values of the rows, (n_rows, n_values), for each tree of the forest or of `trees`."""
+        """Yield the leaf values of the rows of X, (n_rows, n_values), by tree; `trees` may have other values."""
         leaves, trees = self._leaves(X), trees or self._ensemble
         return (trees.value[first + leaves[:, tree]] for tree, first in enumerate(trees.node_offsets[:-1].tolist()))
 
@@ -442,7 +455,7 @@ class BaseForest(TreeParameters, TreeModel):
     # Out of bag --------------------------------------------------
 
     def _oob_results(self) -> OutOfBag:
-        """Return the out-of-bag results; raise AttributeError if the model was fitted without `oob_score=True`."""
+        """Return the out-of-bag results; raise AttributeError unless the model was fitted with `oob_score=True`."""
         self._check_fitted()
         if self._out_of_bag is None:
             raise AttributeError("out-of-bag predictions require oob_score=True in fit. Set it and fit again.")
@@ -540,16 +553,16 @@ class BaseForest(TreeParameters, TreeModel):
     # Saving --------------------------------------------------
 
     def _n_outputs(self) -> int:
-        """Return the number of values of a leaf."""
+        """Return the number of values in each leaf."""
         return self._targets.n_values
 
     def _bag_arrays(self) -> Arrays:
-        """Return the plan of draws, the averaging and the out-of-bag results as arrays to save."""
+        """Return the plan of draws, the averaging over prunings and the out-of-bag results as arrays to save."""
         parts = (self._bootstrap, self._averaging, self._out_of_bag)
         return {name: array for part in parts if part is not None for name, array in part.to_arrays().items()}
 
     def _restore_bags(self, arrays: Arrays) -> None:
-        """Set the plan of draws, the averaging and the out-of-bag results from saved arrays."""
+        """Set the plan of draws, the averaging and the out-of-bag results from the arrays of `_bag_arrays`."""
         self._bootstrap = Bootstrap.from_arrays(arrays) if self.bootstrap else None
         self._out_of_bag = OutOfBag.from_arrays(arrays, self._ensemble.n_outputs)
         self._averaging = self._averaging_kind.from_arrays(self, arrays)
@@ -563,6 +576,9 @@ class BaseForest(TreeParameters, TreeModel):
 
 
 def mean_importances(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int) -> NDArray[np.float64]:
-    """Return the mean decrease in impurity of each feature, normalised to sum to 1."""
+    """Return the mean decrease in impurity of each feature, normalised to sum to 1, (n_features,).
+
+    `column_of` holds the feature index for each feature of the trees.
+    """
     share = gain_shares(trees, column_of, n_features).mean(axis=0)
     return share / share.sum() if share.any() else share

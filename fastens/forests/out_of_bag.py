@@ -35,7 +35,7 @@ _AT_ONCE = 64
 
 
 def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Array]:
-    """Return the standard deviation over trees of each array in `predictions`, by Welford's algorithm (1962)."""
+    """Return the standard deviations over trees of the arrays that `predictions` yields for each tree."""
     first = next(predictions)
     means, squares = [part.astype(np.float64) for part in first], [np.zeros(part.shape) for part in first]
     n = 1
@@ -50,10 +50,10 @@ def deviations(predictions: Iterator[Sequence[NDArray[np.floating]]]) -> list[Ar
 def jackknife_variances(
     trees: TreeEnsemble, leaves: NDArray[np.int32], bags: Iterator[NDArray[np.int64]], n_draws: float
 ) -> Array:
-    """Return the infinitesimal jackknife variance, (n_samples, n_outputs): see `predict_variance`.
+    """Return the infinitesimal jackknife variance of predictions, (n_samples, n_outputs): see `predict_variance`.
 
     `leaves` has the leaf of each row in each tree, (n_samples, n_trees), and `bags` yields for each tree how often each
-    training row was drawn.
+    training row was drawn. `n_draws` is the number of draws in a bag.
     """
     n_trees, (n_samples, _) = trees.n_trees, leaves.shape
     first_bag = next(bags)
@@ -72,7 +72,7 @@ def jackknife_variances(
 def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_draws: float) -> Array:
     """Return the jackknife variances, (n_samples, n_outputs), of predictions (n_trees, n_samples, n_outputs).
 
-    `drawn` holds how often each tree drew each training row, (n_trees, n_rows).
+    `drawn` holds how often each tree drew each training row, (n_trees, n_rows), and `n_draws` is the sum for a tree.
     """
     n_trees, n_samples, n_outputs = predicted.shape
     columns = predicted.reshape(n_trees, -1)
@@ -88,7 +88,10 @@ def _variances(predicted: NDArray[np.floating], drawn: NDArray[np.float32], n_dr
 
 
 def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
-    """Return the sum over training rows of squared covariances over trees, of the draws with each prediction."""
+    """Return, for each column of predictions, the sum over training rows of its squared covariance with their draws.
+
+    The covariance is over the trees, the rows of both `predicted`, whose columns have mean 0, and `drawn`.
+    """
     n_trees, n_predicted = predicted.shape
     total = np.zeros(n_predicted)
     step = max(1, _BLOCK_VALUES // max(n_predicted, n_trees))
@@ -100,9 +103,9 @@ def _squared_covariances(predicted: Array, drawn: NDArray[np.float32]) -> Array:
 
 
 def proximities(forest: Any, X: ArrayLike, others: ArrayLike | None, n_neighbors: int | None) -> csr_matrix:
-    """Return the fraction of trees in which rows of X and `others` share a leaf, (n_samples, n_others).
+    """Return the fraction of trees in which rows of X and `others` (X if None) share a leaf, (n_samples, n_others).
 
-    With `n_neighbors`, only the largest fractions of each row are kept.
+    If `n_neighbors` is not None, only this number of the largest fractions of each row is kept.
     """
     leaf = np.ascontiguousarray(forest._leaves(X))
     with naming_table("others"):
@@ -142,14 +145,17 @@ class TargetQuantiles:
     def learn(
         cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
     ) -> TargetQuantiles:
-        """Return the quantiles learned from trees' predictions, (n_rows, n_trees), which are NaN in the tree's bag."""
+        """Return the estimator of quantiles, learned from out-of-bag predictions and targets of training rows.
+
+        `values` holds each tree's predictions, (n_rows, n_trees), which are NaN for rows in the tree's bag.
+        """
         mean, spread = _mean_and_spread(values)
         floor = weighted_quantile(spread, 0.5, weight) or 1.0
         scale = floor if has_one_spread else spread + floor
         return cls(floor, ConformalScores.of((y - mean) / scale, weight), has_one_spread)
 
     def predict(self, values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:
-        """Return quantiles of the targets, (n_rows, n_levels), from the trees' predictions, (n_rows, n_trees)."""
+        """Return quantiles of new targets, (n_rows, n_levels), from each tree's predictions, (n_rows, n_trees)."""
         mean, spread = _mean_and_spread(values)
         steps = np.array([self.scaled.score_at_weight(level * self.scaled.total) for level in levels])
         scale = np.full(len(mean), self.floor) if self.has_one_spread else spread + self.floor
@@ -168,14 +174,20 @@ class TreeErrors:
     def learn(
         cls, values: NDArray[np.floating], y: Array, weight: Array | None, *, has_one_spread: bool = False
     ) -> TreeErrors | None:
-        """Return the errors learned from trees' predictions, (n_rows, n_trees), NaN in bags; None without rows."""
+        """Return the errors of estimated quantiles on the out-of-bag rows; None if there are zero rows.
+
+        `values` holds each tree's predictions, (n_rows, n_trees), which are NaN for rows in the tree's bag.
+        """
         if not len(y):
             return None
         quantiles = TargetQuantiles.learn(values, y, weight, has_one_spread=has_one_spread)
         return cls(quantiles, HeldOut.errors(quantiles.predict(values, LEVELS), y, np.ones(len(y)), weight))
 
     def intervals(self, values: NDArray[np.floating], coverage: float, n_threads: int) -> Array:
-        """Return the two nearest quantiles, shifted to have the coverage on out-of-bag rows, (n_rows, 2)."""
+        """Return intervals, (n_rows, 2), from each tree's predictions, (n_rows, n_trees).
+
+        The ends are the two quantiles of LEVELS nearest to the coverage, shifted to reach it on the out-of-bag rows.
+        """
         columns = nearest_columns(LEVELS, len(LEVELS), coverage)
         ends = self.quantiles.predict(values, [LEVELS[column] for column in columns])
         # With monotonic constraints, the rounding margin of each end depends on that end only, so that it stays
@@ -187,7 +199,7 @@ class TreeErrors:
         return shifted_ends + rounding * [-1.0, 1.0]
 
     def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """Return the state as arrays whose names start with `prefix`."""
+        """Return the errors and quantile estimator as arrays for `from_arrays`, whose names start with `prefix`."""
         arrays = {f"{prefix}floor": np.array(self.quantiles.floor)}
         arrays |= {f"{prefix}one_spread": np.array(True)} if self.quantiles.has_one_spread else {}
         return arrays | self.quantiles.scaled.to_arrays(f"{prefix}scaled.") | self.errors.to_arrays(f"{prefix}errors.")
@@ -203,7 +215,7 @@ class TreeErrors:
 
 
 def quantiles_of_trees(values: NDArray[np.floating], levels: Sequence[float] | Array) -> Array:
-    """Return quantiles of each row's values, (n_rows, n_levels), ignoring NaN.
+    """Return quantiles of the values in each row of `values`, (n_rows, n_levels), ignoring NaN.
 
     Level p is at position p (k + 1) of the k sorted values (Weibull's definition), so that a new draw is below it with
     probability p for any number of trees.
@@ -218,7 +230,7 @@ def quantiles_of_trees(values: NDArray[np.floating], levels: Sequence[float] | A
 
 
 def _mean_and_spread(values: NDArray[np.floating]) -> tuple[Array, Array]:
-    """Return the mean and the standard deviation of each row's values, both (n_rows,), ignoring NaN."""
+    """Return the mean and the standard deviation of each row of `values`, both (n_rows,), ignoring NaN."""
     return np.nanmean(values, axis=1, dtype=np.float64), np.nanstd(values, axis=1, dtype=np.float64)
 
 
@@ -245,7 +257,10 @@ class OutOfBag:
 
     @classmethod
     def measure(cls, forest: Any, matrix: AnyMatrix, data: TrainingData) -> OutOfBag:
-        """Return the out-of-bag predictions, errors and scores of a forest that has just been grown."""
+        """Return the out-of-bag predictions, errors and scores of a forest that has just been grown.
+
+        `matrix` holds this rank's binned rows, and `data` the targets of all ranks. Warn if rows are in all bags.
+        """
         sums, n_trees, errors, scores = _sum_left_out(forest, matrix, data)
         has_prediction = n_trees > 0
         if not has_prediction.all():
@@ -263,7 +278,7 @@ class OutOfBag:
         return cls(mean, score, scores, errors, conformity)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as arrays for `from_arrays`."""
+        """Return the predictions, scores, error curve and calibration errors as arrays for `from_arrays`."""
         fields = {"mean": self.mean, "errors": self.error_curve, "score": self.score, "scores": self.tree_scores}
         arrays = {_PREFIX + name: np.asarray(array) for name, array in fields.items()}
         if self.conformity is not None:
@@ -272,7 +287,7 @@ class OutOfBag:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], n_outputs: int) -> OutOfBag | None:
-        """Return the results from the arrays of `to_arrays`, or None if there are none."""
+        """Return the results from the arrays of `to_arrays`, or None without them; raise ValueError if malformed."""
         if _PREFIX + "mean" not in arrays:
             return None
         mean, score, scores, errors = (arrays[_PREFIX + name] for name in ("mean", "score", "scores", "errors"))
@@ -284,7 +299,7 @@ class OutOfBag:
         return cls(mean, float(score), scores, errors, conformity)
 
     def measured_conformity(self) -> Any:
-        """Return the errors that calibrate intervals or sets; raise ValueError if all rows are in all bags."""
+        """Return the out-of-bag errors that calibrate intervals or sets; raise ValueError without such errors."""
         if self.conformity is None:
             raise ValueError(
                 "max_samples must leave rows out of bags to measure prediction errors; all rows are in all bags. Lower "
@@ -294,9 +309,10 @@ class OutOfBag:
 
 
 def _sum_left_out(forest: Any, matrix: AnyMatrix, data: TrainingData) -> tuple[Array, NDArray[np.int32], Array, Array]:
-    """Return out-of-bag sums of leaf values, their numbers of trees, the error curve and each tree's score.
+    """Return each row's sum of out-of-bag leaf values and number of trees, and each tree's error and score.
 
-    `data` holds the targets of all ranks, and the matrix holds the rows of this rank.
+    A tree's error is the mean out-of-bag loss of all trees up to it; its score is for the tree alone. `data` holds the
+    targets of all ranks, and `matrix` holds the rows of this rank.
     """
     trees, bags, y = forest._predicting_trees(), forest._bags(), data.y.reshape(len(data.y), -1)
     targets = forest._targets
@@ -323,7 +339,7 @@ def _sum_left_out(forest: Any, matrix: AnyMatrix, data: TrainingData) -> tuple[A
 
 
 def _oob_score(forest: Any, mean: Array, data: TrainingData) -> float:
-    """Return the score of mean leaf values, (n_rows, n_values), by a callable `oob_score`, accuracy or R2."""
+    """Return the score of mean leaf values, (n_rows, n_values): accuracy, R2 or the forest's callable `oob_score`."""
     targets = forest._targets
     predictions, y = targets.predictions(mean), data.y.reshape(len(data.y), -1)
     if callable(forest.oob_score):
@@ -333,7 +349,10 @@ def _oob_score(forest: Any, mean: Array, data: TrainingData) -> float:
 
 
 def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Bunch:
-    """Return the increase of each tree's out-of-bag error when a feature is permuted, given the rows of `fit`."""
+    """Return the increase of each tree's out-of-bag error when a feature is permuted, as `oob_permutation_importance`.
+
+    Raise ValueError without bootstrap, or unless X, y and weights are the rows of `fit` in their order.
+    """
     forest._check_fitted()
     if forest._bootstrap is None:
         raise ValueError("bootstrap must be True in fit for out-of-bag rows; it was False.")
@@ -354,7 +373,10 @@ def permutation_importance(forest: Any, X: ArrayLike, y: ArrayLike, sample_weigh
 
 
 def _permuted_losses(forest: Any, t: int, losses: PermutedLosses, data: TrainingData) -> Array:
-    """Return the increase of tree t's mean out-of-bag loss when each feature is permuted, (n_features,)."""
+    """Return the increase of tree t's mean out-of-bag loss when each feature is permuted, (n_features,).
+
+    `losses` evaluates the permuted rows of `data`. The result is NaN if all rows are in the bag.
+    """
     rows = np.flatnonzero(forest.in_bag(t) == 0).astype(np.uint32)
     if len(rows) == 0:
         return np.full(forest.n_features_in_, np.nan)
@@ -368,6 +390,6 @@ def _permuted_losses(forest: Any, t: int, losses: PermutedLosses, data: Training
 
 
 def _select_rows(data: TrainingData, chosen: NDArray[np.bool_]) -> TrainingData:
-    """Return the targets and weights of the rows in a mask, without a table."""
+    """Return the targets and weights of the rows in the mask `chosen`, without their table."""
     weight = None if data.sample_weight is None else data.sample_weight[chosen]
     return TrainingData(None, data.y[chosen], weight)

@@ -146,10 +146,10 @@ def breaks_ties_at_random(tree: Any) -> bool:
 
 
 def forest_parameters(model: Any, n_rows: int, total_weight: float, *, in_random_order: bool) -> ForestParameters:
-    """Return the growth limits that a model's parameters imply for a number of rows and their total weight.
+    """Return the growth limits from a model's parameters, for a number of rows and their total weight.
 
     If `in_random_order` is True, features are drawn even if all of them are evaluated, so that ties between equal
-    splits are broken at random.
+    splits are broken at random. Raise ValueError for monotonic constraints with several targets.
     """
     signs = monotone_columns(model)
     if signs is not None and model._n_outputs() > 1:
@@ -172,7 +172,7 @@ def forest_parameters(model: Any, n_rows: int, total_weight: float, *, in_random
 
 
 def criterion_of(model: Any) -> str:
-    """Return the model's split criterion; warn about the deprecated name "friedman_mse"."""
+    """Return the model's split criterion; "friedman_mse" is replaced by "squared_error", with a FutureWarning."""
     if model.criterion != _FRIEDMAN:
         return model.criterion
     warn(
@@ -184,19 +184,19 @@ def criterion_of(model: Any) -> str:
 
 
 def features_per_split(model: Any) -> int | None:
-    """Return the number of features drawn for each split, or None for all features."""
+    """Return the number of features drawn for each split from `max_features`, or None for all features."""
     n_features = len(model._column_of)
     count = count_of(model.max_features, n_features)
     return None if count == n_features else count
 
 
 def row_count(number: Any, n_rows: int) -> int:
-    """Return a number of rows, from this number or from a fraction of `n_rows`, rounded up."""
+    """Return `number` if it is an integer, otherwise this fraction of `n_rows`, rounded up and at least 1."""
     return int(number) if isinstance(number, numbers.Integral) else max(1, math.ceil(number * n_rows))
 
 
 def check_drawing(bootstrap: Any, max_samples: Any, oob_score: Any) -> None:
-    """Raise ValueError for parameters that require bootstrap sampling if `bootstrap` is False."""
+    """Raise ValueError if `bootstrap` is False but `max_samples` or `oob_score`, which need it, is set."""
     if bootstrap:
         return
     if max_samples is not None:
@@ -222,7 +222,10 @@ Array = NDArray[np.float64]
 def node_impurities(
     tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array | None, criterion: str
 ) -> Array:
-    """Return the impurity of each node, (n_nodes,), averaged over targets; `leaf` is each row's leaf index."""
+    """Return each node's impurity by `criterion`, (n_nodes,), averaged over targets.
+
+    `leaf` is the node index of each row's leaf, and `y` has shape (n_rows, n_targets).
+    """
     weight = np.ones(len(y)) if weight is None else weight
     of_targets = (
         _absolute_impurities(tree, leaf, target, weight, tree.value[:, target_index].astype(np.float64))
@@ -234,7 +237,10 @@ def node_impurities(
 
 
 def _absolute_impurities(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, value: Array) -> Array:
-    """Return each node's mean absolute difference from its value, (n_nodes,); `leaf` is each row's leaf index."""
+    """Return each node's mean absolute difference of targets from the node's entry in `value`, (n_nodes,).
+
+    `leaf` is the node index of each row's leaf.
+    """
     parent, n_nodes = parents(tree), len(value)
     node = leaf.astype(np.intp)
     loss, total = np.zeros((2, n_nodes))
@@ -248,27 +254,27 @@ def _absolute_impurities(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array
 
 
 def _mean_impurities(tree: TreeEnsemble, leaf: NDArray[np.integer], y: Array, weight: Array, is_poisson: bool) -> Array:
-    """Return each node's impurity about its mean target, (n_nodes,), from squared errors or Poisson deviances.
+    """Return each node's mean squared error, or Poisson deviance, about its mean target, (n_nodes,).
 
-    The loss of a node is the sum of its children's losses about their own means, plus the loss of these means about the
-    node's mean.
+    `leaf` is the node index of each row's leaf. The loss of a node is the sum of its children's losses about their own
+    means, plus the loss of these means about the node's mean.
     """
     n_nodes = len(tree.feature)
     total, sums = np.bincount(leaf, weight, n_nodes), np.bincount(leaf, weight * y, n_nodes)
     mean = np.divide(sums, total, out=np.zeros(n_nodes), where=total > 0)
-    loss = np.bincount(leaf, weight * _loss(y, mean[leaf], is_poisson), n_nodes)
+    loss = np.bincount(leaf, weight * _losses_about_mean(y, mean[leaf], is_poisson), n_nodes)
     for nodes in reversed(_inner_levels(tree)):
         left = tree.left_child[nodes]
         right = left + 1
         total[nodes], sums[nodes] = total[left] + total[right], sums[left] + sums[right]
         mean[nodes] = sums[nodes] / total[nodes]
         for below in (left, right):
-            loss[nodes] += loss[below] + total[below] * _loss(mean[below], mean[nodes], is_poisson)
+            loss[nodes] += loss[below] + total[below] * _losses_about_mean(mean[below], mean[nodes], is_poisson)
     return np.maximum(loss / total, 0.0)
 
 
 def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
-    """Return the indices of the inner nodes of each depth, starting with the root."""
+    """Return the indices of the nodes with children, an array for each depth, starting with the root."""
     levels: list[NDArray[np.integer]] = []
     nodes: NDArray[np.integer] = np.zeros(1, dtype=np.intp)
     while len(inner := nodes[tree.left_child[nodes] > 0]):
@@ -278,15 +284,16 @@ def _inner_levels(tree: TreeEnsemble) -> list[NDArray[np.integer]]:
     return levels
 
 
-def _loss(y: Array, mean: Array, is_poisson: bool) -> Array:
-    """Return each row's squared error, or its part of the Poisson deviance."""
+def _losses_about_mean(y: Array, mean: Array, is_poisson: bool) -> Array:
+    """Return each target's squared difference from its mean, or its term y log(y / mean) of the Poisson deviance."""
     return xlogy(y, np.divide(y, mean, out=np.ones_like(mean), where=mean > 0)) if is_poisson else (y - mean) ** 2
 
 
 def gain_shares(trees: TreeEnsemble, column_of: NDArray[np.intp], n_features: int, floor: float | None = None) -> Array:
     """Return each feature's fraction of the total gain of each tree, (n_trees, n_features).
 
-    If `floor` is not None, splits with a lower gain count as if they had this gain.
+    `column_of` holds the feature index for each feature of the trees. If `floor` is not None, splits with a lower gain
+    count as if they had this gain.
     """
     tree, inner = np.repeat(np.arange(trees.n_trees), np.diff(trees.node_offsets)), trees.feature >= 0
     gain = trees.gain[inner] if floor is None else np.maximum(trees.gain[inner], floor)

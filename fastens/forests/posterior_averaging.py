@@ -60,7 +60,7 @@ class Averaging:
 
     @classmethod
     def check_read(cls, options: PosteriorAverage) -> None:
-        """Raise ValueError for options that only apply to the other kind of target."""
+        """Raise ValueError for changed options that are read only in classification, or only in regression."""
         for name in cls.of_others:
             value, default = getattr(options, name), getattr(_DEFAULTS, name)
             if value != default:
@@ -70,7 +70,7 @@ class Averaging:
 
     @classmethod
     def check(cls, forest: Any) -> None:
-        """Raise ValueError for options that are invalid or incompatible with the forest's other parameters."""
+        """Raise ValueError if options of the forest's `averaging` are invalid or conflict with other parameters."""
         options = forest._options("averaging")
         cls.check_read(options)
         if getattr(forest, "monotonic_cst", None) is not None:
@@ -90,7 +90,10 @@ class Averaging:
 
     @classmethod
     def check_same(cls, forest: Any, earlier: Averaging | None) -> None:
-        """Raise ValueError for options that a warm start must not change."""
+        """Raise ValueError if a warm start changes whether trees are averaged, or the evidence or likelihood.
+
+        `earlier` is the averaging of the last fit, or None.
+        """
         if earlier is None or not forest._is_averaged:
             if earlier is not None or forest._is_averaged:
                 rule = "None" if earlier is None else "set"
@@ -108,18 +111,18 @@ class Averaging:
         earlier._check_same_likelihood(forest)
 
     def _check_same_likelihood(self, forest: Any) -> None:
-        """Raise ValueError if a warm start's criterion would make leaf statistics of another kind."""
+        """Raise ValueError if a warm start's criterion has other leaf statistics; by default, it has the same ones."""
 
     def leaf_prior(self, forest: Any) -> ClassPrior | NumberPrior | RatePrior:
-        """Return the prior of the distribution of the targets in a leaf."""
+        """Return the prior of the distribution of targets in a leaf, with the parameters of the forest."""
         raise NotImplementedError
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
-        """Return the number of rows per unit of a tree's weights, which scales them to counts."""
+        """Return the factor that scales a tree's weights to numbers of rows, 1 by default."""
         return 1.0
 
     def pruning_prior(self, forest: Any) -> PruningPrior:
-        """Return the prior over a tree's prunings."""
+        """Return the prior over a tree's prunings, by the options of the forest's `averaging`."""
         options = forest._options("averaging")
         split_prior = self.split_prior if options.split_prior is None else options.split_prior
         cost = TableSearch(self.n_thresholds, features_per_split(forest), forest._has_random_thresholds)
@@ -128,7 +131,10 @@ class Averaging:
     # Fit --------------------------------------------------
 
     def averager(self, forest: Any, data: AllRows | TrainingData, matrix: AnyMatrix) -> TreeAverager:
-        """Return the object that averages each tree over its prunings after growth."""
+        """Return the object that averages each grown tree over its prunings, and collects leaf statistics.
+
+        Out-of-bag evidence reads the rows of `data` and `matrix`; raise ValueError if they are on several ranks.
+        """
         prior = self.pruning_prior(forest)
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
         if uses_rest and matrix.comm.size > 1:
@@ -140,7 +146,10 @@ class Averaging:
     def finisher(
         self, forest: Any, averager: TreeAverager, data: TrainingData, samples: Samples, first: int
     ) -> Callable[[int, Tree], Tree]:
-        """Return a function (tree index, grown tree) -> averaged tree; `samples` starts with tree `first`."""
+        """Return a function from a tree's index and the grown tree to the averaged tree.
+
+        `samples` holds the bags of the trees from index `first` on.
+        """
         uses_rest = forest._options("averaging").evidence == OUT_OF_BAG
         weight_of_rest = _left_out_weighting(forest, data) if uses_rest else lambda drawn: None
 
@@ -151,7 +160,7 @@ class Averaging:
         return average
 
     def with_appended(self, new: list[NDArray[Any]]) -> Averaging:
-        """Return a copy with the leaf statistics of more trees appended."""
+        """Return a copy with the leaf statistics `new` of more trees, an array for each set of rows, appended."""
         old, more = self.leaf_statistics, copy(self)
         if new:
             more.leaf_statistics = [np.concatenate(pair, axis=1) for pair in zip(old, new, strict=True)] if old else new
@@ -160,7 +169,7 @@ class Averaging:
     # Another prior --------------------------------------------------
 
     def reweight(self, forest: Any, prior: Mapping[str, Any]) -> None:
-        """Average the trees of a fitted forest again, under a prior with the options in `prior` changed."""
+        """Average the trees of a fitted forest again, in place, with the options in `prior` changed."""
         fitted = forest._as_fitted()
         fitted.averaging = forest.averaging = self.replaced(fitted, prior)
         forest._parameters_of_fit = {k: old for k, old in forest._parameters_of_fit.items() if k != "averaging"}
@@ -168,7 +177,7 @@ class Averaging:
         forest._out_of_bag = None
 
     def replaced(self, forest: Any, prior: Mapping[str, Any]) -> PosteriorAverage:
-        """Return the forest's averaging options with the values in `prior`; raise ValueError if they are invalid."""
+        """Return the forest's averaging options with the values in `prior` changed; raise ValueError if invalid."""
         if "evidence" in prior:
             raise ValueError(
                 "evidence must not be passed to reweight, because changing it requires the training rows; got "
@@ -180,7 +189,7 @@ class Averaging:
         return options
 
     def trees_with_statistics(self, ensemble: TreeEnsemble) -> Iterator[tuple[Tree, list[NDArray[Any]]]]:
-        """Yield each tree with the statistics of its leaves: see `PruningPrior.averaged`."""
+        """Yield each tree of `ensemble` with its leaf statistics, an array (n_statistics, n_leaves) per set of rows."""
         # A copy is unpacked, so that the forest itself stays packed.
         trees = TreeEnsemble.from_packed(ensemble.packed(), ensemble.binning)
         last_leaf = np.cumsum(trees.n_leaves)
@@ -189,13 +198,13 @@ class Averaging:
             yield tree, [part[:, leaves] for part in self.leaf_statistics]
 
     def node_values(self, forest: Any) -> NDArray[Any]:
-        """Return the node values of all trees under the forest's current prior."""
+        """Return the averaged values of all nodes of all trees under the prior of the forest's options."""
         prior = self.pruning_prior(forest)
         trees = self.trees_with_statistics(forest._ensemble)
         return np.concatenate([prior.averaged(tree, nodes_of(tree), leaves) for tree, leaves in trees])
 
     def posteriors(self, forest: Any) -> Iterator[Prunings]:
-        """Yield the posterior over each tree's prunings."""
+        """Yield the posterior over each tree's prunings under the prior of the forest's options."""
         prior = self.pruning_prior(forest)
         for tree, leaves in self.trees_with_statistics(forest._ensemble):
             yield prior.posterior(tree, *combine_row_sets([node_statistics(tree, part) for part in leaves]))
@@ -203,13 +212,16 @@ class Averaging:
     # Saving --------------------------------------------------
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as arrays for `from_arrays`."""
+        """Return the leaf statistics and other state as arrays for `from_arrays`."""
         arrays = {f"{_PREFIX}leaves.{i}": part for i, part in enumerate(self.leaf_statistics)}
         return arrays | {_PREFIX + "n_thresholds": self.n_thresholds}
 
     @classmethod
     def from_arrays(cls, forest: Any, arrays: Mapping[str, np.ndarray]) -> Averaging | None:
-        """Return the averaging from the arrays of `to_arrays`, or None if the forest was not averaged."""
+        """Return the averaging from the arrays of `to_arrays`, or None if the forest was not averaged.
+
+        Raise ValueError if the arrays are malformed or do not match the trees.
+        """
         if _PREFIX + "n_thresholds" not in arrays:
             return None
         new = cls.__new__(cls)
@@ -230,11 +242,11 @@ class Averaging:
 
     @staticmethod
     def row_weights_in(statistics: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows of the leaf statistics that hold weights: the total weight, or each class's."""
+        """Return the part of the leaf statistics that holds weights of rows: here the total weight, (1, n_leaves)."""
         return statistics[:1]
 
     def _restore(self, forest: Any, arrays: Mapping[str, np.ndarray]) -> None:
-        """Set the state that is specific to classification or regression, from saved arrays."""
+        """Set the state that only subclasses have from saved arrays; by default, there is nothing to set."""
 
 
 class ClassAveraging(Averaging):
@@ -244,7 +256,7 @@ class ClassAveraging(Averaging):
     of_others: ClassVar = ("prior_weight", "prior_shape", "prior_scale")
 
     def leaf_prior(self, forest: Any) -> ClassPrior:
-        """Return a Dirichlet prior of the class probabilities."""
+        """Return the Dirichlet prior of the class probabilities of each target."""
         return ClassPrior(forest._options("averaging").alpha, tuple(forest._targets.counts))
 
     @staticmethod
@@ -253,7 +265,7 @@ class ClassAveraging(Averaging):
         return statistics
 
     def rows_per_weight(self, forest: Any, tree: Tree) -> float:
-        """Return the factor that makes the total weight equal the number of draws if bags are weighted by class."""
+        """Return draws per unit of weight if bags are weighted by class, else 1; raise ValueError on overflow."""
         if not np.isfinite(tree.weight[0]):  # trees hold weights as float32
             raise ValueError(
                 "sample_weight times class_weight must sum to at most 3.4e38 with averaging; got "
@@ -296,19 +308,19 @@ class NumberAveraging(Averaging):
             )
 
     def leaf_prior(self, forest: Any) -> NumberPrior | RatePrior:
-        """Return a prior of the mean and the variance, or of the rate of counts."""
+        """Return the prior of each target's mean and variance, or of the rate of counts with criterion="poisson"."""
         options = forest._options("averaging")
         if self.is_of_counts:
             return RatePrior(self.location, options.prior_weight)
         return NumberPrior(self.location, self.variance, options.prior_weight, options.prior_shape, options.prior_scale)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the state as arrays for `from_arrays`."""
+        """Return the leaf statistics, and the mean and variance of the targets, as arrays for `from_arrays`."""
         fields = {"location": self.location, "variance": self.variance, "is_of_counts": np.array(self.is_of_counts)}
         return super().to_arrays() | {_PREFIX + name: array for name, array in fields.items()}
 
     def _restore(self, forest: Any, arrays: Mapping[str, np.ndarray]) -> None:
-        """Set the location and variance of the targets from saved arrays; raise ValueError if they do not match."""
+        """Set the mean and variance of the targets from saved arrays; raise ValueError if they are malformed."""
         self.location, self.variance = arrays[_PREFIX + "location"], arrays[_PREFIX + "variance"]
         n_targets = forest._n_targets
         if not (_are_non_negative(np.abs(self.location), n_targets) and _are_non_negative(self.variance, n_targets)):
@@ -317,14 +329,14 @@ class NumberAveraging(Averaging):
 
 
 def _are_non_negative(array: np.ndarray, n: int) -> bool:
-    """Return True if the array holds n finite, non-negative float64 values."""
+    """Return True if `array` is a vector of `n` finite, non-negative float64 values."""
     return array.dtype == np.float64 and array.shape == (n,) and bool(((array >= 0) & (array < np.inf)).all())
 
 
 def _left_out_weighting(forest: Any, data: TrainingData) -> Callable[[Any], Array]:
     """Return a function from a tree's row weights to the weights of its out-of-bag rows, (n_rows,).
 
-    Copies of drawn rows get 0, and the weights of all rows sum to the number of draws.
+    Drawn rows, and rows equal to them, get 0. The weights of all rows, drawn ones included, sum to the number of draws.
     """
     weight = multiplied(data.sample_weight, forest._class_weighting(data)[0])
     weight = np.ones(len(data.y)) if weight is None else weight

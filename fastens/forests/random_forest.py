@@ -84,16 +84,16 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     _averaging_kind: ClassVar = ClassAveraging
 
     def _combine_weights(self, y: Array, weight: Array | None) -> Array | None:
-        """Return the sample weights unchanged, because class weights change the drawing probabilities."""
+        """Return the sample weights without class weights, which change the probabilities of being drawn instead."""
         return weight  # Class weights multiply the drawing probabilities instead: see `_weigh_classes`.
 
     def _weighs_bags(self) -> bool:
-        """Return True if class weights apply to the rows in a bag rather than to the drawing probabilities."""
+        """Return True if class weights apply to the drawn rows of each bag, not to the probabilities of being drawn."""
         by_bag = isinstance(self.class_weight, str) and self.class_weight == "balanced_subsample"
         return bool(self.bootstrap) and (by_bag or not FLAG.holds(self.bootstrap))
 
     def _member_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the individual trees, whose class weights apply to the bags."""
+        """Return the parameters of `estimators_` by name; class weights that bags already reflect are left out."""
         # With bootstrap, the bag already reflects the class weights, so a single tree must not apply them again.
         parameters = super()._member_parameters()
         if isinstance(self.class_weight, str):
@@ -101,7 +101,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         return parameters | ({"class_weight": None} if self.bootstrap and not self._weighs_bags() else {})
 
     def _weigh_classes(self, data: AllRows) -> tuple[Array | None, Reweight | None]:
-        """Return each row's class factor and None, or None and a function from a bag's counts to weights."""
+        """Return class weights as (a factor for each row, None) or (None, a function from bag counts to weights)."""
         class_weight = "balanced" if isinstance(self.class_weight, str) else self.class_weight
         if not self._weighs_bags():
             factors = self._class_factors(class_weight, data.y, data.sample_weight)
@@ -131,7 +131,7 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
         return notes["votes"]
 
     def predict_proba_all(self, X: ArrayLike) -> Iterator[Any]:
-        """Yield the class probabilities of each tree in turn."""
+        """Yield the class probabilities of each tree, (n_samples, n_classes), or lists with several targets."""
         for values in self._each_tree(X):
             yield self._targets.probabilities(values)
 
@@ -154,7 +154,11 @@ class RandomForestClassifier(TreesClassifier, BaseForest):
     def _conformity(
         self, matrix: AnyMatrix, mean: Array, y: Array, has_prediction: NDArray[np.bool_], weight: Array | None
     ) -> ConformalScores:
-        """Return the conformity scores of the rows with out-of-bag predictions, by their mean leaf values."""
+        """Return the conformity scores of the true classes of rows with out-of-bag predictions.
+
+        `mean` holds the out-of-bag means of leaf values of all rows, `has_prediction` is a mask of rows, and `weight`
+        has an entry for each row in it.
+        """
         probabilities = self._targets.probabilities(mean[has_prediction])
         return ConformalScores.of(SetScore().of_labels(probabilities, y[has_prediction]), weight)
 
@@ -252,7 +256,11 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     def _conformity(
         self, matrix: AnyMatrix, mean: Array, y: Array, has_prediction: NDArray[np.bool_], weight: Array | None
     ) -> TreeErrors | None:
-        """Return the out-of-bag errors; of many rows, a sample that depends only on their contents."""
+        """Return the out-of-bag errors of rows with out-of-bag predictions; None if there are zero rows.
+
+        A sample that depends only on the contents of rows is used if there are more than MAX_ROWS. `mean` holds the
+        out-of-bag means of all rows, `has_prediction` is a mask of rows, and `weight` has an entry for each row in it.
+        """
         order = content_hashes(mean[has_prediction], y[has_prediction])
         chosen = (
             order <= np.partition(order, MAX_ROWS)[MAX_ROWS] if len(order) > MAX_ROWS else np.ones(len(order), bool)
@@ -264,7 +272,10 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         )
 
     def _left_out_values(self, matrix: AnyMatrix, rows: NDArray[np.intp]) -> NDArray[np.floating]:
-        """Return each tree's predictions for its out-of-bag rows, NaN for rows in its bag, (n_rows, n_trees)."""
+        """Return each tree's predictions for its out-of-bag rows, NaN for rows in its bag, (n_rows, n_trees).
+
+        `rows` are row indices among the rows of all ranks, and `matrix` holds the rows of this rank.
+        """
         trees, bags = self._ensemble, self._bags()
         left = LeftOut(trees, matrix, resolve_n_jobs(self.n_jobs))
         first, _ = first_row(matrix.comm, matrix.n_rows)
@@ -278,7 +289,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         return gathered(matrix.comm, [predictions])[0]
 
     def _blocks_of_values(self, X: ArrayLike) -> Iterator[NDArray[np.floating]]:
-        """Yield the predictions of each tree for blocks of rows, (n_rows, n_trees)."""
+        """Yield each tree's predictions for successive blocks of the rows of X, (n_block_rows, n_trees)."""
         trees, leaves = self._ensemble, self._leaves(X)
         step = max(1, _BLOCK_VALUES // trees.n_trees)
         for first in range(0, len(leaves), step):
@@ -327,7 +338,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
     # Quantiles --------------------------------------------------
 
     def _keep_leaf_rows(self, data: TrainingData, all_rows: AllRows) -> None:
-        """Store the targets and weights of the training rows in each leaf, for quantiles."""
+        """Store the targets of the training rows in each leaf, for quantiles; raise ValueError with `monotonic_cst`."""
         if monotone_columns(self) is not None:
             raise ValueError(
                 "keep_leaves must be False with monotonic_cst, because only the means of the leaves satisfy "
@@ -395,7 +406,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         return target_quantiles[0] if self._leaf_values.ndim == 1 else np.stack(target_quantiles, axis=1)
 
     def _targets_of_leaves(self) -> Iterator[tuple[LeafRows, Array]]:
-        """Yield, for each target, the ranks of the training rows in the leaves and the sorted target values."""
+        """Yield, by target, the rank of each training row's target in its leaves, and the sorted distinct targets."""
         if self._leaf_values.ndim == 1:
             yield self._leaf_rows, self._leaf_values
             return
@@ -404,7 +415,10 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
             yield replace(self._leaf_rows, members=rank.astype(np.uint32)[self._leaf_rows.members]), values
 
     def _quantiles_of(self, values: NDArray[np.floating], levels: Array) -> Array:
-        """Return quantiles of the target, (n_rows, n_levels), from the trees' predictions (n_rows, n_trees)."""
+        """Return target quantiles, (n_rows, n_levels), from each tree's predictions in `values`, (n_rows, n_trees).
+
+        Raise ValueError if growth was limited and out-of-bag errors were not measured.
+        """
         if self._out_of_bag is not None:
             return self._out_of_bag.measured_conformity().quantiles.predict(values, levels)
         fitted = self._as_fitted()
@@ -419,7 +433,7 @@ class RandomForestRegressor(TreesRegressor, BaseForest):
         return quantiles_of_trees(values, levels)
 
     def _restore_leaf_rows(self, arrays: Arrays) -> None:
-        """Set the training rows of the leaves from saved arrays, if they contain them."""
+        """Set the targets of the training rows in each leaf from saved arrays, if `keep_leaves` was True."""
         if _LEAF_VALUES in arrays:
             self._leaf_rows = LeafRows.from_arrays(arrays, self._ensemble.node_offsets, len(self._leaf_values))
 

@@ -71,7 +71,10 @@ class RandomSplits(SavedEnsemble, BaseFastens):
     _capabilities = Capabilities(supports_distributed_fit=True)
 
     def _grow_random_trees(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
-        """Grow the trees and return this rank's rows of nonzero weight and their weights (None if all are 1)."""
+        """Grow the trees, and return this rank's rows of nonzero weight and their weights (None if all are 1).
+
+        Check parameters first; a warm start keeps the trees of the last fit.
+        """
         self._check_parameters()
         continues = self._continues()
         if continues:
@@ -111,20 +114,23 @@ class RandomSplits(SavedEnsemble, BaseFastens):
         return X, weight
 
     def _continues(self) -> bool:
-        """Return True if this fit adds trees to the trees of the last fit."""
+        """Return True if this fit is a warm start, which adds trees to the trees of the last fit."""
         return self.warm_start and hasattr(self, "_ensemble")
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
-        """Return the bags of the trees from the hashes and weights of all rows; by default all rows and columns."""
+        """Return the bags of the trees, by default with all rows and columns, drawn from `seed`.
+
+        `hashes` and `weight` hold the content hashes and weights of the rows of all ranks.
+        """
         n_features = len(self._column_of)
         return Bags(seed, None, n_features, n_features)
 
     def _rules(self, n_rows: int, total_weight: float) -> ForestParameters:
-        """Return the growth limits for a number of rows and their total weight."""
+        """Return the growth limits for a number of rows and their total weight; subclasses override it."""
         raise NotImplementedError
 
     def _member_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the individual trees."""
+        """Return the parameters of `estimators_` by name: one random split of one random feature."""
         return self._every_parameter() | {"splitter": "random", "max_features": 1}
 
     @property
@@ -233,11 +239,17 @@ class IsolationForest(OutlierMixin, RandomSplits):
         self._ensemble = self._ensemble.with_values(lengths if self.max_samples_ > 1 else lengths + LONE_ROW)
         self.offset_ = -0.5
         if not isinstance(self.contamination, str):
-            self.offset_ = _threshold(self.score_samples(X), self.contamination * (1.0 - _SLACK), weight, self._comm)
+            self.offset_ = _outlier_threshold(
+                self.score_samples(X), self.contamination * (1.0 - _SLACK), weight, self._comm
+            )
         return self
 
     def _bags(self, seed: int, hashes: NDArray[np.uint64], weight: Array | None) -> Bags:
-        """Return the bags of the trees, which draw `max_samples` rows and `max_features` columns each."""
+        """Return the bags of the trees, which draw `max_samples` rows and `max_features` columns each from `seed`.
+
+        Set `max_samples_`; raise ValueError if a warm start changes it. `hashes` and `weight` belong to all ranks'
+        rows.
+        """
         copies, n_features = Subsample.plan(hashes, weight), len(self._column_of)
         wanted = 256 if isinstance(self.max_samples, str) else n_drawn(self.max_samples, copies.total)
         if wanted > copies.total and not isinstance(self.max_samples, str):
@@ -255,7 +267,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return Bags(seed, replace(copies, n_drawn=self.max_samples_), n_features, n_chosen)
 
     def _max_depth(self) -> int:
-        """Return the maximum depth, the base-2 logarithm of the rows of a tree, rounded up."""
+        """Return the maximum depth of trees, the base-2 logarithm of `max_samples_`, rounded up."""
         return max(1, math.ceil(math.log2(max(self.max_samples_, 2))))
 
     def _rules(self, n_rows: int, total_weight: float) -> ForestParameters:
@@ -265,7 +277,7 @@ class IsolationForest(OutlierMixin, RandomSplits):
         )
 
     def _member_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the individual trees, with the maximum depth."""
+        """Return the parameters of `estimators_` by name, with the maximum depth."""
         return super()._member_parameters() | {"max_depth": self._max_depth()}
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **more: Any) -> NDArray[np.int64]:
@@ -328,15 +340,15 @@ class IsolationForest(OutlierMixin, RandomSplits):
         return explain(self, X, background, output, None, interactions=interactions, parts=parts, groups=groups)
 
     def _contribution_scale(self) -> float:
-        """Return the factor that turns the sum of the trees into the mean path length."""
+        """Return the factor that turns a sum of path lengths over the trees into their mean."""
         return 1 / self._ensemble.n_trees
 
     def _inverse_link(self, raw: Array) -> Array:
-        """Return the scores, from -1 for outliers to 0, of mean path lengths."""
+        """Return the scores of `score_samples`, from -1 for outliers to 0, for mean path lengths `raw`."""
         return -exp(-math.log(2) * raw / self._mean_path_length())
 
     def _mean_path_length(self) -> float:
-        """Return the expected depth of a row in a random tree, by which scores are normalised."""
+        """Return the expected depth of one of `max_samples_` rows in a random tree, by which scores are normalised."""
         # Rounded like the leaf values, so that rows that no split isolates score exactly one half.
         depth = mean_depth(np.array([self.max_samples_])).astype(self._ensemble.value.dtype)
         return float(depth[0]) or LONE_ROW
@@ -352,8 +364,8 @@ class IsolationForest(OutlierMixin, RandomSplits):
     _saved: ClassVar[SavedParts] = ("offset_", "max_samples_")
 
 
-def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
-    """Return the threshold below which a fraction `share` of the scores lies.
+def _outlier_threshold(scores: Array, share: float, weight: Array | None, comm: Comm) -> float:
+    """Return the threshold below which a fraction `share` of the scores of all ranks lies, weighted by `weight`.
 
     At most one row more than this fraction is below the threshold. If ties would exceed it, the tied rows are above.
     """
@@ -366,14 +378,14 @@ def _threshold(scores: Array, share: float, weight: Array | None, comm: Comm) ->
 
 
 def mean_depth(n: NDArray[Any]) -> Array:
-    """Return the mean depth of a leaf in a random binary search tree on n rows (Liu 2008, eq. 1)."""
+    """Return the mean depth of a leaf in a random binary search tree on each number of rows `n` (Liu 2008, eq. 1)."""
     n = n.astype(np.float64)
     harmonic = log(np.maximum(n - 1, 1)) + EULER
     return np.where(n > 2, 2 * harmonic - 2 * (n - 1) / np.maximum(n, 1), np.where(n == 2, 1.0, 0.0))
 
 
 def _path_lengths(trees: TreeEnsemble) -> NDArray[np.float32]:
-    """Return each node's depth plus the expected depth of its rows in a random tree below it, (n_nodes,)."""
+    """Return each node's depth plus the expected depth of its rows in a random tree below it, (n_nodes, 1)."""
     return (depths(trees) + mean_depth(trees.weight))[:, None].astype(np.float32)
 
 
@@ -477,7 +489,7 @@ class RandomTreesEmbedding(TransformerMixin, RandomSplits):
         return np.array([f"randomtreesembedding_{t}_{n}" for t, n in pairs], dtype=object)
 
     def _rules(self, n_rows: int, total_weight: float) -> ForestParameters:
-        """Return the growth limits of the parameters, with random splits of one random feature."""
+        """Return the growth limits that the parameters describe, with random splits of one random feature."""
         return ForestParameters(
             criterion="squared_error",
             max_depth=self.max_depth,

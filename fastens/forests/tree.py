@@ -79,7 +79,7 @@ class ClassTargets(NamedTuple):
         return sum(self.widths)
 
     def leaf_values(self, grown: Values) -> Values:
-        """Return leaf values of all classes, from the engine's layout with one value for two classes."""
+        """Return leaf values of all classes if `has_all`; the engine grows only one value for two classes."""
         if not self.has_all:
             return grown
         parts = np.split(grown, np.cumsum(self._replace(has_all=False).widths)[:-1], axis=1)
@@ -87,11 +87,11 @@ class ClassTargets(NamedTuple):
         return np.hstack([part if count > 2 else _all_probabilities(part)[:, :count] for part, count in pairs])
 
     def growth_target(self, y: Array, comm: Comm = LOCAL) -> TreeTarget:
-        """Return the class indices in the form that the engine grows trees on."""
+        """Return the class indices `y` as the target of tree growth; `comm` is not used."""
         return class_target(y, [max(count, 2) for count in self.counts])
 
     def by_target(self, mean: Values) -> list[Values]:
-        """Return the columns of leaf values split by target, an array (n_rows, n_columns) for each."""
+        """Return the columns of mean leaf values for each target, an array (n_rows, n_columns) for each."""
         return np.split(mean, np.cumsum(self.widths)[:-1], axis=1) if isinstance(self.classes, list) else [mean]
 
     def predictions(self, mean: Values) -> Array:
@@ -100,7 +100,7 @@ class ClassTargets(NamedTuple):
         return np.column_stack([_most_probable(part, count) for part, count in pairs]).astype(np.float64)
 
     def decode(self, predictions: Array) -> NDArray[Any]:
-        """Return the labels of class indices, (n_rows,) or (n_rows, n_targets)."""
+        """Return the labels for predicted class indices (n_rows, n_targets), in the shape of y."""
         return labels_of(predictions if isinstance(self.classes, list) else predictions[:, 0], self.classes)
 
     def probabilities(self, mean: Values) -> Any:
@@ -109,7 +109,7 @@ class ClassTargets(NamedTuple):
         return parts if isinstance(self.classes, list) else parts[0]
 
     def parts(self, mean: Values) -> list[Any]:
-        """Return the class probabilities of each target, (n_rows, n_classes), from mean leaf values."""
+        """Return each target's class probabilities, (n_rows, n_classes), from mean leaf values, as a list."""
         parts = self.by_target(mean)
         if self.has_all:
             return parts
@@ -124,11 +124,11 @@ class ClassTargets(NamedTuple):
         return np.concatenate(parts, axis=1).astype(value.dtype)
 
     def losses(self, predictions: Array, y: Array) -> Array:
-        """Return the fraction of targets that are predicted wrongly, for each row."""
+        """Return, for each row, the fraction of targets whose predicted class index is wrong."""
         return (predictions != y).mean(axis=1)
 
     def score_loss(self, y: Array, weight: Array) -> Loss:
-        """Return a function from predictions and targets to row losses whose mean is 1 - accuracy."""
+        """Return a function from predictions and targets to losses of rows, whose mean is 1 - accuracy."""
         return lambda predictions, y: (predictions != y).any(axis=1)
 
 
@@ -143,7 +143,7 @@ class NumberTargets(NamedTuple):
         return grown
 
     def growth_target(self, y: Array, comm: Comm = LOCAL) -> TreeTarget:
-        """Return the target numbers in the form that the engine grows trees on."""
+        """Return the target numbers `y` as the target of tree growth, with sums over the ranks of `comm`."""
         return number_target(y, self.dtype, comm)
 
     def predictions(self, mean: Values) -> Values:
@@ -151,11 +151,11 @@ class NumberTargets(NamedTuple):
         return mean
 
     def decode(self, predictions: Values) -> Values:
-        """Return predicted numbers in the shape of y, (n_rows,) for a single target."""
+        """Return predicted numbers (n_rows, n_targets) in the shape of y, (n_rows,) for a single target."""
         return predictions[:, 0] if self.n_values == 1 else predictions
 
     def parts(self, mean: Values) -> list[Values]:
-        """Return a list whose only item is the predicted numbers in the shape of y."""
+        """Return a list whose only item is the mean leaf values in the shape of y."""
         return [self.decode(mean)]
 
     def losses(self, predictions: Array, y: Array) -> Array:
@@ -163,14 +163,14 @@ class NumberTargets(NamedTuple):
         return ((predictions - y) ** 2).mean(axis=1)
 
     def score_loss(self, y: Array, weight: Array) -> Loss:
-        """Return a function from predictions and targets to row losses whose mean is 1 - R2."""
+        """Return a function from predictions and targets to losses of rows with the mean 1 - R2 on `y`."""
         variance = np.average((y - np.average(y, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
         variance[variance == 0] = 1.0
         return lambda predictions, y: ((predictions - y) ** 2 / variance).mean(axis=1)
 
 
 def check_counts(y: Array, comm: Comm = LOCAL, *, needs_some: bool = True) -> Array:
-    """Return targets for criterion="poisson"; raise ValueError if one is negative.
+    """Return `y` unchanged, a target for criterion="poisson"; raise ValueError if a value is negative.
 
     With `needs_some`, their sum over all ranks must also be positive.
     """
@@ -185,12 +185,15 @@ def check_counts(y: Array, comm: Comm = LOCAL, *, needs_some: bool = True) -> Ar
 
 
 def _most_probable(values: Values, n_classes: int) -> NDArray[Any]:
-    """Return the index of each row's most probable class, the first one in a tie."""
+    """Return the index of each row's most probable class, the first one in a tie, from one target's leaf values.
+
+    For two classes, `values` may have a single column, the probability of the second class.
+    """
     return (values[:, 0] > 0.5) & (n_classes > 1) if values.shape[1] == 1 else values.argmax(axis=1)
 
 
 def _all_probabilities(values: Values) -> Array:
-    """Return the probabilities of all classes, from the second class's probability or from unnormalised values."""
+    """Return all classes' probabilities, from the second class's probability or from unnormalised shares."""
     if values.shape[1] > 1:
         return values / values.sum(axis=1, keepdims=True, dtype=np.float64)
     shares = np.empty((len(values), 2))
@@ -203,7 +206,7 @@ _ALL_SHARES = "has_all_shares"
 
 
 def _check_values(model: Any, arrays: Arrays) -> None:
-    """Raise ValueError unless the restored trees have a value for every output."""
+    """Raise ValueError unless the nodes of restored trees have a value for each output; `arrays` are not used."""
     if model._ensemble.value.shape[1] != model._ensemble.n_outputs:
         raise ValueError("the values of the trees and the targets do not match")
 
@@ -247,7 +250,7 @@ class TreesClassifier(BaseClassifier):
         _mean: Any
 
     def _restore_shares(self, arrays: Arrays) -> None:
-        """Set from saved arrays if leaves hold the probabilities of all classes, even of two."""
+        """Set, from saved arrays, if leaves hold the probabilities of both classes of a binary target."""
         self._has_all_shares = _ALL_SHARES in arrays
 
     _saved: ClassVar[SavedParts] = (
@@ -300,15 +303,16 @@ class TreesRegressor(BaseRegressor):
             )
 
     def _learn_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the checked training target; for "poisson", it must have a positive sum."""
-        return self._counts(super()._learn_target(y), needs_some=True)
+        """Return the checked training target; raise ValueError for "poisson" if a value is negative or the sum is 0."""
+        return self._checked_counts(super()._learn_target(y), needs_some=True)
 
     def _encode_target(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the checked target; for "poisson", it must be non-negative."""
-        return self._counts(super()._encode_target(y), needs_some=False)  # a warm start may add rows with counts of 0
+        """Return the checked target; raise ValueError if the criterion is "poisson" and a value is negative."""
+        # A warm start may add rows with counts of 0.
+        return self._checked_counts(super()._encode_target(y), needs_some=False)
 
-    def _counts(self, y: NDArray[np.float64], *, needs_some: bool) -> NDArray[np.float64]:
-        """Return the target, after checking the counts if the criterion is "poisson"."""
+    def _checked_counts(self, y: NDArray[np.float64], *, needs_some: bool) -> NDArray[np.float64]:
+        """Return the target unchanged; if the criterion is "poisson", raise ValueError as `check_counts` does."""
         is_poisson = self._as_fitted().criterion == "poisson"
         return check_counts(y, self._comm, needs_some=needs_some) if is_poisson else y
 
@@ -486,7 +490,10 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return self
 
     def _keep_tree(self, tree: Tree, binning: Binning, matrix: AnyMatrix, data: TrainingData) -> None:
-        """Store the tree, with thresholds at the midpoints of adjacent training values unless they are random."""
+        """Store the grown tree as the model; `matrix` and `data` are the binned and the encoded training rows.
+
+        Unless thresholds are random, they are moved to the midpoints of adjacent training values.
+        """
         if not self._has_random_thresholds:
             tree, binning = cut_half_way(tree, matrix, data.X, binning, resolve_n_jobs(self.n_jobs))
         self._ensemble = TreeEnsemble.from_trees([tree], [0], np.zeros(self._n_outputs()), binning)
@@ -494,10 +501,13 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         self._measure(data)
 
     def _measure(self, data: TrainingData) -> None:
-        """Store statistics of the training rows that do not follow from the node values; subclasses override it."""
+        """Store statistics of the training rows that do not follow from the node values; by default, nothing."""
 
     def _grow(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tree, Binning, AnyMatrix, TrainingData]:
-        """Return the unpruned tree and the binning, matrix and data that it was grown on."""
+        """Return the unpruned tree, and the binning, binned rows and encoded rows that it was grown on.
+
+        Learn the columns, the target and target encoding of the training set first.
+        """
         data = self._start_fit(X, y, sample_weight)
         self._n_targets = 1 if data.y.ndim == 1 else data.y.shape[1]
         seed = data.comm.allgather(growth_seed(self.random_state))[0]
@@ -517,7 +527,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return tree, binning, matrix, data
 
     def _growing_weight(self, data: TrainingData, all_rows: AllRows) -> Array | None:
-        """Return the weights of all ranks' rows that the tree is grown with; None if all are 1."""
+        """Return the weights of all ranks' rows, `all_rows`, that the tree is grown with; None if all are 1."""
         return all_rows.sample_weight
 
     @property
@@ -525,7 +535,7 @@ class BaseDecisionTree(TreeParameters, TreeModel):
         return self.splitter == "random"
 
     def _mean(self, X: Any) -> Array:
-        """Return the leaf values of rows, (n_samples, n_values)."""
+        """Return the leaf values for the rows of the table X, (n_samples, n_values)."""
         return self._raw(X)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
@@ -593,7 +603,7 @@ class _PrunedByCost(BaseDecisionTree):
         return Bunch(ccp_alphas=ccp_alphas, impurities=impurities)
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        """Return the impurity of all rows (n_rows, n_targets), averaged over targets; `root` is the root's value."""
+        """Return the impurity of all rows, averaged over targets; `root` holds the values of the root."""
         raise NotImplementedError
 
 
@@ -650,7 +660,7 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
             ClassAveraging.check(self)
 
     def _keep_tree(self, tree: Tree, binning: Binning, matrix: AnyMatrix, data: TrainingData) -> None:
-        """Store the tree, averaged over its prunings if `averaging` is set."""
+        """Store the grown tree as the model, averaged over its prunings if `averaging` is set."""
         if self.averaging is not None:
             kind = RandomSplitClassAveraging if self._has_random_thresholds else ClassAveraging
             averaging = kind(self, data, matrix)
@@ -659,7 +669,7 @@ class DecisionTreeClassifier(TreesClassifier, _PrunedByCost):
         super()._keep_tree(tree, binning, matrix, data)
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        """Return the gini impurity or the entropy of all rows, averaged over the targets."""
+        """Return the gini impurity or entropy of all rows, averaged over the targets; `root` is not used."""
         impurities = []
         for column in y.T:
             share = np.bincount(column.astype(np.intp), weight)
@@ -710,7 +720,7 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
         self._impurities = node_impurities(self._ensemble, leaf, y, all_rows.sample_weight, self.criterion)
 
     def _check_impurities(self, arrays: Arrays) -> None:
-        """Raise ValueError if the restored impurities do not match the nodes."""
+        """Raise ValueError if the restored impurities do not match the nodes; `arrays` are not used."""
         impurities = self._impurities
         if impurities is not None and (
             impurities.dtype != np.float64 or impurities.shape != self._ensemble.feature.shape
@@ -720,7 +730,7 @@ class DecisionTreeRegressor(TreesRegressor, _PrunedByCost):
     _saved: ClassVar[SavedParts] = (attributes("_impurities", key=_IMPURITIES), Saved(finish=_check_impurities))
 
     def _impurity(self, y: Array, weight: Array | None, root: NDArray[np.floating]) -> float:
-        """Return the mean loss of all rows about the root's value, averaged over the targets."""
+        """Return the mean loss of all rows about the root's values `root`, by `criterion`, averaged over targets."""
         if self.criterion == "poisson":
             losses = xlogy(y, y / root)
         else:
@@ -760,7 +770,7 @@ class Members(Sequence[Any]):
         return [self._member(t) for t in selected] if isinstance(selected, range) else self._member(selected)
 
     def _member(self, t: int) -> Any:
-        """Return tree t of the forest as a fitted decision tree that can be cloned and fitted to its bag."""
+        """Return tree number `t` of the forest as a fitted decision tree, whose clone can be fitted to its bag."""
         model, trees = self._forest, self._forest._ensemble
         tree = single_tree(model, TreeEnsemble.from_trees([trees.tree(t)], [0], trees.baseline, trees.binning))
         if hasattr(model, "_seed"):
@@ -771,14 +781,14 @@ class Members(Sequence[Any]):
 
 
 def template(model: Any) -> Any:
-    """Return an unfitted decision tree with the parameters of a forest's trees."""
+    """Return an unfitted decision tree with the parameters of a fitted forest's trees."""
     kind: Any = DecisionTreeClassifier if is_classifier(model) else DecisionTreeRegressor
     parameters = model._as_fitted()._member_parameters()
     return kind(**{name: parameters[name] for name in kind().get_params() if name in parameters})
 
 
 def single_tree(model: Any, trees: TreeEnsemble) -> Any:
-    """Return a fitted decision tree with these trees, and the parameters and table schema of a model."""
+    """Return a fitted decision tree that predicts with `trees`, with the parameters and table schema of `model`."""
     estimator = template(model)
     vars(estimator).update({name: vars(model)[name] for name in _LEARNED if name in vars(model)})
     estimator._ensemble = trees

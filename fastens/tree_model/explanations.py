@@ -44,9 +44,10 @@ def raw_contributions(
 ) -> Array:
     """Return Shapley values of a fitted model's raw predictions, (n_samples, n_outputs, n_features + 1).
 
-    `players` holds the player of each feature; by default, the features that are derived from a column of X form one.
-    If `pairs` is True, the result has another axis of length n_features + 1. Both tables are row sources. Without a
-    background, the values are path-dependent.
+    The last entry is the expected prediction. `players` holds the index of the player (the unit that gets a value) of
+    each feature of the trees; by default, the columns of X are the players. If `pairs` is True, the result has another
+    axis of length n_features + 1, for interaction values. X and `background` are encoded tables; without a background,
+    the values are path-dependent. `scales` has factors for transformed outputs.
     """
     n_threads, explain = resolve_n_jobs(model.n_jobs), interactions if pairs else contributions
     rows = None if background is None else as_array(background)
@@ -100,11 +101,14 @@ class Explanation:
 
 
 def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options: Any) -> Any:
-    """Return the explanation that `TreeModel.explain` returns; `options` are `interactions`, `parts` and `groups`."""
+    """Return the explanation that `TreeModel.explain` returns; `options` are `interactions`, `parts` and `groups`.
+
+    Raise ValueError for invalid or inconsistent arguments.
+    """
     interactions, parts, groups = options["interactions"], options["parts"], options["groups"]
     FLAG.check("interactions", interactions)
     FLAG.check("parts", parts)
-    _check(model, background, output, y)
+    _check_output(model, background, output, y)
     of_groups = None if groups is None else ColumnGroups.of(model, groups)
     if of_groups is not None and parts:
         raise ValueError("groups must be None with parts=True, because parts divide columns; got groups of columns.")
@@ -130,7 +134,10 @@ def explain(model: Any, X: Any, background: Any, output: str, y: Any, **options:
 
 
 def feature_players(model: Any, *, parts: bool) -> NDArray[np.intp] | None:
-    """Return the player of each feature, (n_parts,), if `parts` is True; None if columns are the players."""
+    """Return a separate index for each feature of the trees, (n_parts,), if `parts` is True; otherwise None.
+
+    None means that the columns of X are the players, the units that get a Shapley value.
+    """
     return np.arange(len(model._column_of)) if parts else None
 
 
@@ -183,7 +190,11 @@ class ColumnGroups:
         return cls(players, player_names, of_part, len(groups))
 
     def data(self, data: Array, shown: NDArray[Any] | None) -> tuple[Array, NDArray[Any]]:
-        """Return the rows by player as numbers and as display values; groups show their numbers of columns."""
+        """Return the rows as numbers and as display values, both (n_rows, n_players).
+
+        A group of several columns has the number 0, and displays how many columns it has. `shown` holds display values
+        of the columns of `data`, or None.
+        """
         shown = data if shown is None else shown
         values, texts = np.zeros((len(data), len(self.names))), np.empty((len(data), len(self.names)), dtype=object)
         for player in range(len(self.names)):
@@ -197,8 +208,8 @@ class ColumnGroups:
         return values, texts
 
 
-def _check(model: Any, background: Any, output: str, y: Any) -> None:
-    """Raise ValueError unless `background` and `y` are passed if the output requires them."""
+def _check_output(model: Any, background: Any, output: str, y: Any) -> None:
+    """Raise ValueError unless `output` is known, and `background` and `y` are passed if it requires them."""
     OUTPUTS.check("output", output)
     if output != "raw" and background is None:
         raise ValueError(f"background must be a table of rows for output={output!r}; got None.")
@@ -219,7 +230,11 @@ class _Game:
 
 
 def _transformed_game(model: Any, rows: Any, others: Any, output: str, y: Any) -> _Game | None:
-    """Return the game of a transformed output, or None if the output equals the raw prediction."""
+    """Return the base values and contribution scales for the probability or loss of each row.
+
+    The result is None if the output equals the raw prediction. `rows` and `others` are the encoded rows to explain and
+    background rows. Raise ValueError for a model without such an output.
+    """
     if output == "probability" and model._has_class_shares:
         return None
     if model._predicting_trees().n_outputs != 1:
@@ -230,9 +245,9 @@ def _transformed_game(model: Any, rows: Any, others: Any, output: str, y: Any) -
         after, base_after = model._inverse_link(raw), model._inverse_link(base_raw)
         return _Game(
             np.full(len(raw), base_after.mean()),
-            lambda first, last: _slopes(raw[first:last], after[first:last, None], base_raw, base_after[None]),
+            lambda first, last: _output_slopes(raw[first:last], after[first:last, None], base_raw, base_after[None]),
         )
-    target = _target(model, y, len(raw))
+    target = _encoded_target(model, y, len(raw))
     loss = _row_losses(model)
 
     def losses(first: int, last: int) -> Array:
@@ -244,18 +259,22 @@ def _transformed_game(model: Any, rows: Any, others: Any, output: str, y: Any) -
     starts = range(0, max(len(raw), 1), step)
     return _Game(
         np.concatenate([losses(first, min(first + step, len(raw))).mean(axis=1) for first in starts]),
-        lambda first, last: _slopes(raw[first:last], after[first:last, None], base_raw, losses(first, last)),
+        lambda first, last: _output_slopes(raw[first:last], after[first:last, None], base_raw, losses(first, last)),
     )
 
 
-def _slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Array:
-    """Return output differences divided by raw differences, (n_rows, n_background), or 1 if raw ones are 0."""
+def _output_slopes(raw: Array, after: Array, base_raw: Array, base_after: Array) -> Array:
+    """Return differences of outputs divided by differences of raw predictions, (n_rows, n_background).
+
+    The differences are between rows (`raw`, `after`) and background rows (`base_raw`, `base_after`). A quotient is 1 if
+    the raw predictions are equal.
+    """
     change = raw[:, None] - base_raw
     return np.divide(after - base_after, change, out=np.ones(change.shape), where=change != 0)
 
 
-def _target(model: Any, y: Any, n_rows: int) -> Array:
-    """Return the encoded target, (n_rows,); raise ValueError for models without a loss of single rows."""
+def _encoded_target(model: Any, y: Any, n_rows: int) -> Array:
+    """Return the encoded target, (n_rows,); raise ValueError for a wrong shape, rankers and survival models."""
     if get_tags(model).estimator_type is None:
         raise ValueError("output must be 'raw' or 'probability' for rankers and survival models; got 'loss'.")
     target: Array = model._encode_target(model._read_target(y))
@@ -265,7 +284,7 @@ def _target(model: Any, y: Any, n_rows: int) -> Array:
 
 
 def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
-    """Return a function from targets and raw predictions to the loss of each row; raise ValueError if there is none."""
+    """Return a function from targets and raw predictions to each row's loss; raise ValueError without such a loss."""
     if model._has_class_shares:
         raise ValueError(
             "output must be 'raw' or 'probability' for models that average class probabilities; got 'loss'."
@@ -287,7 +306,10 @@ def _row_losses(model: Any) -> Callable[[Array, Array], Array]:
 def _explanation(
     model: Any, X: Any, values: Array, base: Array, output: str, groups: ColumnGroups | None = None
 ) -> Any:
-    """Return the explanation by columns of X, or by groups, from Shapley values (n_rows, n_columns, n_outputs)."""
+    """Return the explanation by columns of X, or by `groups`, from Shapley values (n_rows, n_columns, n_outputs).
+
+    `base` holds the base values of each row or of all rows, and `output` is the kind of output.
+    """
     data = _unknown_as_nan(model, as_array(model._encode_table(X))[:, : model.n_features_in_].astype(np.float64))
     shown = _displayed(model, X, data)
     if groups is not None:
@@ -296,7 +318,10 @@ def _explanation(
 
 
 def _explanation_of_parts(model: Any, rows: Any, values: Array, base: Array, output: str) -> Any:
-    """Return the explanation by the features that the trees split on, such as target means and parts of dates."""
+    """Return the explanation by `feature_parts_`, such as target means and parts of dates, from Shapley values.
+
+    `rows` is the encoded table, and `values` has shape (n_rows, n_parts, n_outputs).
+    """
     data = as_array(rows).astype(np.float64)
     return _as_explanation(model, values, base, output, (data, None), model.feature_parts_)
 
@@ -304,7 +329,10 @@ def _explanation_of_parts(model: Any, rows: Any, values: Array, base: Array, out
 def _as_explanation(
     model: Any, values: Array, base: Array, output: str, data: tuple[Array, NDArray[Any] | None], names: list[str]
 ) -> Any:
-    """Return Shapley values with their base values, rows and names, as a shap.Explanation if shap is installed."""
+    """Return Shapley values with their base values, rows and names, as a shap.Explanation if shap is installed.
+
+    `data` is a pair of the rows as numbers and their display values or None, and `names` are names of columns.
+    """
     n_outputs = values.shape[-1]
     return for_shap(
         Explanation(
@@ -327,7 +355,7 @@ def for_shap(explanation: Explanation) -> Any:
 
 
 def _output_name(model: Any, output: str) -> str:
-    """Return the name of the explained quantity, such as "log odds", "probability" or "loss"."""
+    """Return the name of the quantity that `output` explains, such as "log odds", "probability" or "loss"."""
     name = explained_quantity(model, 0)
     if output == "raw":
         return name
@@ -339,7 +367,7 @@ def _output_name(model: Any, output: str) -> str:
 
 
 def _unknown_as_nan(model: Any, data: Array) -> Array:
-    """Replace the codes of missing values and unseen categories by NaN in `data`, and return it."""
+    """Replace category codes of missing values and unseen categories by NaN, in place, and return `data`."""
     for column, kind in enumerate(model._encoder.categories):
         if kind is not None:
             values = data[:, column]
@@ -348,7 +376,10 @@ def _unknown_as_nan(model: Any, data: Array) -> Array:
 
 
 def _displayed(model: Any, X: Any, data: Array) -> NDArray[Any] | None:
-    """Return the rows with labels, dates, texts and lists, (n_rows, n_columns); None if all columns are numeric."""
+    """Return the rows with labels, dates, texts and lists, (n_rows, n_columns); None if all columns are numeric.
+
+    X is the table as passed, and `data` the encoded rows.
+    """
     encoder = model._encoder
     kinds, dates = encoder.categories, encoder.dates
     if all(kind is None for kind in kinds) and not dates and not encoder.expanded:
@@ -378,7 +409,10 @@ _GRAIN = 50
 def permutation_importance(
     model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, n_repeats: int, random_state: Any
 ) -> Bunch:
-    """Return the increase of a fitted model's loss when the values of each feature are shuffled among rows."""
+    """Return importances: a model's increase of loss when each column is shuffled `n_repeats` times.
+
+    The loss is 1 - score, as in `TreeModel.permutation_importance`.
+    """
     COUNT.check("n_repeats", n_repeats)
     RANDOM_STATE.check("random_state", random_state)
     data = model._check_validation(X, y, sample_weight)
@@ -391,9 +425,10 @@ def permutation_importance(
 
 
 def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
-    """Return the increase of the weighted loss with each shuffle of each column, (n_features, n_shuffles).
+    """Return the increase of the weighted sum of losses with each shuffle of each column.
 
-    Rows whose leaves do not change are not evaluated again.
+    The shape is (n_features, n_shuffles). Each of `shuffles` holds the index of the row whose value each row gets. Rows
+    whose leaves do not change are not evaluated again.
     """
     trees, y = model._predicting_trees(), data.y.reshape(len(data.y), -1)
     n_threads = resolve_n_jobs(model.n_jobs)
@@ -411,9 +446,10 @@ def growth_of_row_losses(model: Any, data: TrainingData, weight: Array, shuffles
 
 
 def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles: Shuffles) -> Array:
-    """Return the increase of 1 - score with each shuffle of each column, (n_features, n_shuffles).
+    """Return the increase of (1 - score) times the total weight with each shuffle of each column.
 
-    It serves scores that need all rows at once.
+    The shape is (n_features, n_shuffles). Each of `shuffles` holds the index of the row whose value each row gets. It
+    serves scores that need all rows at once.
     """
     trees, n_threads = model._predicting_trees(), resolve_n_jobs(model.n_jobs)
 
@@ -436,7 +472,10 @@ def growth_of_score_loss(model: Any, data: TrainingData, weight: Array, shuffles
 
 
 def score_of_predictions(predicted: Any, y: Array, weight: Array, *, of_classes: bool) -> float:
-    """Return the accuracy if `of_classes` is True, otherwise R2 averaged over targets, for encoded targets."""
+    """Return the accuracy of class probabilities if `of_classes` is True, otherwise R2 averaged over targets.
+
+    `y` holds encoded targets, (n_rows,) or (n_rows, n_targets).
+    """
     targets = y.reshape(len(y), -1)
     if of_classes:
         parts = predicted if isinstance(predicted, list) else [predicted]
@@ -448,9 +487,10 @@ def score_of_predictions(predicted: Any, y: Array, weight: Array, *, of_classes:
 
 
 def importance_bunch(importances: Array) -> Bunch:
-    """Return mean, standard deviation and standard error of importances (n_features, n_repeats), ignoring NaN.
+    """Return a Bunch with mean, standard deviation and standard error over repeats for each feature.
 
-    The standard error is NaN if there is only one value.
+    `importances` has shape (n_features, n_repeats), and NaN is ignored. The standard error is NaN if there is only one
+    value.
     """
     is_known = ~np.isnan(importances)
     n_known = is_known.sum(axis=1)

@@ -57,7 +57,10 @@ BINS = whole(2, _MOST_BINS) | Rule(
 
 
 def column_bins(model: Any, owner: Any) -> Any:
-    """Return the `max_bins` of `owner`, the model or its base estimator: an integer, or an array by column of X."""
+    """Return the `max_bins` of `owner`, the model or its base estimator: an integer, or an array by column of X.
+
+    Raise ValueError for invalid numbers.
+    """
     max_bins = owner.max_bins
     if isinstance(max_bins, Integral):
         return max_bins
@@ -71,7 +74,7 @@ def column_bins(model: Any, owner: Any) -> Any:
 
 
 def bins_of_features(model: Any, owner: Any = None) -> Any:
-    """Return `max_bins` as an integer, or as an array with a number for each feature of the trees."""
+    """Return `owner.max_bins` (by default, the model's) as an integer, or as an array by feature of the trees."""
     max_bins = column_bins(model, model if owner is None else owner)
     return max_bins[model._column_of] if isinstance(max_bins, np.ndarray) else max_bins
 
@@ -145,12 +148,15 @@ class SavedEnsemble:
         return {} if self._may_lack_trees and "_ensemble" not in vars(self) else tree_arrays(self._ensemble, PREFIX)
 
     def _restore_trees(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set the trees from saved arrays, if they contain them."""
+        """Set the trees from saved arrays; models of other estimators may lack them."""
         if not self._may_lack_trees or any(name.startswith(PREFIX) for name in arrays):
             self._ensemble = trees_from_arrays(arrays, PREFIX)
 
     def _check_trees(self, arrays: dict[str, np.ndarray]) -> None:
-        """Raise ModelFileError if the restored trees do not match the targets, columns, classes or rounds."""
+        """Raise ModelFileError if the restored trees do not match the targets, columns, classes or rounds.
+
+        `arrays`, the saved arrays, are not used.
+        """
         if "_ensemble" not in vars(self):
             return
         if not 1 <= getattr(self, "_n_targets", 1) <= self._ensemble.n_outputs:
@@ -168,11 +174,11 @@ class SavedEnsemble:
     _saved: ClassVar[SavedParts] = (Saved(_tree_arrays, _restore_trees, _check_trees),)
 
     def _n_outputs(self) -> int:
-        """Return the number of raw predictions for each row."""
+        """Return the number of raw predictions for each row, 1 by default."""
         return 1
 
     def _restored(self) -> None:
-        """Set attributes that derive from the other fitted attributes, after loading or slicing."""
+        """Set attributes that derive from others, after loading or slicing; by default, there is nothing to set."""
 
     def _member_parameters(self) -> dict[str, Any]:
         """Return the parameters of the individual trees by name."""
@@ -181,24 +187,27 @@ class SavedEnsemble:
     # Categories --------------------------------------------------
 
     def _category_options(self) -> Categories:
-        """Return the options for categorical columns, by default with partition splits."""
+        """Return the options of the parameter `categories`; models without it have the encoding "partition"."""
         return self._options("categories") if hasattr(self, "categories") else Categories(encoding="partition")
 
     def _learn_statistics(self, data: Any, seed: int) -> Any:
-        """Learn the target encoding, and return the rows encoded by cross-fitting."""
+        """Learn the target encoding of categories and terms, and return the rows encoded by cross-fitting on `seed`.
+
+        Without such columns, the rows are unchanged. Warn about columns with more categories than bins.
+        """
         self._statistics = None
         method, columns = self._columns_of_statistics()
         self._warn_of_pooled(columns)
         terms = self._terms_of_statistics()
         if not columns and not terms:
             return data
-        values = _targets(data.y, self._n_classes())
+        values = _encoding_targets(data.y, self._n_classes())
         targets = Targets(values, data.sample_weight, data.comm, data.weight_before_classes)
         self._statistics, X = TargetStatistics.learn(data.X, targets, columns, method, seed, terms)
         return data._replace(X=X)
 
     def _columns_of_statistics(self) -> tuple[str, list[int]]:
-        """Return the method of target encoding and the indices of the columns that it applies to."""
+        """Return the method of target encoding, and the indices of the columns of X that it is applied to."""
         method = self._category_options().encoding
         sizes = [0 if categories is None else len(categories) for categories in self._encoder.categories]
         for column in self._encoder.ordered:
@@ -208,18 +217,18 @@ class SavedEnsemble:
         return method, np.flatnonzero(sizes).tolist() if method in METHODS else []
 
     def _terms_of_statistics(self) -> list[Terms]:
-        """Return the terms of the text columns whose terms get mean targets."""
+        """Return the vocabularies of the text columns whose terms (words) get a mean target each."""
         method = self._category_options().encoding
         least = {"auto": MAX_PARTITIONED + 1} | dict.fromkeys(METHODS, 1)
         return [terms for terms in self._encoder.terms() if method in least and terms.n >= least[method]]
 
     def _n_classes(self) -> list[int]:
-        """Return the number of classes of each target, or an empty list in regression."""
+        """Return the number of classes of each target, as a list; it is empty in regression."""
         classes = getattr(self, "classes_", [])
         return [len(target_classes) for target_classes in (classes if isinstance(classes, list) else [classes])]
 
     def _warn_of_pooled(self, encoded: Collection[int] = ()) -> None:
-        """Warn about columns with more categories than bins, except for target-encoded columns."""
+        """Warn about columns with more categories than bins, which pool rare ones, except for the columns `encoded`."""
         if self._encoder.categories.count(None) == len(self._encoder.categories):
             return
         estimator, has_option = getattr(self, "estimator", None), hasattr(self, "categories")
@@ -243,9 +252,9 @@ class SavedEnsemble:
             )
 
     def _learn_same_statistics(self, data: Any, seed: int) -> Any:
-        """Return the rows of an earlier fit encoded again; raise ValueError if the statistics differ.
+        """Return the rows of an earlier fit with its target encoding, learned again with cross-fitting from `seed`.
 
-        The model is not changed.
+        The model is not changed. Raise ValueError if the rows give another target encoding.
         """
         again = copy(self)
         encoded = again._learn_statistics(data, seed)
@@ -253,7 +262,7 @@ class SavedEnsemble:
         return encoded
 
     def _check_same_statistics(self, before: dict[str, NDArray[Any]]) -> None:
-        """Raise ValueError unless the target encoding equals the saved one of the continued fit, `before`."""
+        """Raise ValueError unless the target encoding equals `before`, the arrays of the fit that is continued."""
         now = self._statistics_arrays()
         if before.keys() != now.keys() or any(
             not np.array_equal(now[name], old, equal_nan=True) for name, old in before.items()
@@ -264,7 +273,7 @@ class SavedEnsemble:
             )
 
     def _apply_statistics(self, data: Any) -> Any:
-        """Return validation rows with the learned target encoding."""
+        """Return rows that were not used to learn it with the learned target encoding; unchanged without one."""
         return data if self._statistics is None else data._replace(X=self._statistics.transform(data.X))
 
     @property
@@ -299,7 +308,7 @@ class SavedEnsemble:
         return columns if self._statistics is None else columns[self._statistics.column_of(len(columns))]
 
     def _by_columns(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the sum of the encoded columns' values over each column of X, (n_features,)."""
+        """Return the sum over each column of X, (n_features,), of `values`, which has one for each encoded column."""
         return np.bincount(self._column_of, values, self.n_features_in_).astype(np.float64)
 
     def _statistics_arrays(self) -> dict[str, NDArray[Any]]:
@@ -307,12 +316,15 @@ class SavedEnsemble:
         return {} if self._statistics is None else self._statistics.to_arrays()
 
     def _send_unseen(self) -> None:
-        """Make unseen categories get the average of both branches if the option `unseen` is "average"."""
+        """If the option `unseen` is "average", make the trees average both branches for unseen categories."""
         if self._category_options().unseen == "average":
             self._ensemble = self._ensemble.with_unseen_on_average()
 
     def _restore_statistics(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Set the target encoding from `_statistics_arrays`; raise ValueError if it does not match the columns."""
+        """Set the target encoding from the arrays of `_statistics_arrays`, if there are any.
+
+        Raise ValueError if it does not match the columns.
+        """
         if arrays:
             self._statistics = TargetStatistics.from_arrays(arrays)
             kinds = self._encoder.is_categorical
@@ -355,7 +367,7 @@ class SavedEnsemble:
     # Predict --------------------------------------------------
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
-        """Return the raw predictions, (n_samples, n_outputs)."""
+        """Return the raw predictions for the rows of the table X, (n_samples, n_outputs)."""
         X = self._check_table(X)
         trees = self._predicting_trees()
         if isinstance(X, np.ndarray):  # resolving n_jobs would take most of the time of a single-row prediction
@@ -363,11 +375,11 @@ class SavedEnsemble:
         return raw_of_rows(trees, X, resolve_n_jobs(self.n_jobs))
 
     def _predicting_trees(self) -> TreeEnsemble:
-        """Return the trees whose values are summed in predictions."""
+        """Return the trees whose values are summed in predictions; subclasses may change the values."""
         return self._ensemble
 
     def _shown_trees(self) -> TreeEnsemble:
-        """Return the trees as grown; raise ValueError if the model consists of other estimators."""
+        """Return the trees as grown, for leaves and plots; subclasses raise ValueError for models without trees."""
         return self._ensemble
 
     def leaf_features(self, X: ArrayLike) -> csr_matrix:
@@ -381,20 +393,21 @@ class SavedEnsemble:
         return leaf_features(self._shown_trees(), self._leaves(X))
 
     def _leaves(self, X: Any) -> NDArray[np.int32]:
-        """Return the leaf of each row in each tree, (n_samples, n_trees)."""
+        """Return the index within its tree of the leaf of each row of X, in each tree, (n_samples, n_trees)."""
         return self._leaves_of(self._check_table(X))
 
     def _leaves_of(self, table: Any) -> NDArray[np.int32]:
-        """Return the leaf of each row of an encoded table in each tree, (n_samples, n_trees)."""
+        """Return the index within its tree of the leaf of each row of an encoded table, (n_samples, n_trees)."""
         n_threads = resolve_n_jobs(self.n_jobs)
         trees, table = on_used_columns(self._shown_trees(), table)
         return map_parts(lambda part: trees.apply(part, n_threads), table, is_dense=False)
 
 
-def _targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64]:
-    """Return the targets to average for target encoding, (n_targets, n_rows).
+def _encoding_targets(y: NDArray[np.float64], n_classes: list[int]) -> NDArray[np.float64]:
+    """Return the rows of numbers that target encoding averages, (n_encoded_targets, n_rows).
 
-    A target with three or more classes gives an indicator for each class, `n_classes` of them.
+    `n_classes` has the number of classes of each target. A target with three or more classes gives an indicator for
+    each class; others give their values.
     """
     targets = np.atleast_2d(y.T)
     sizes = n_classes if len(n_classes) == len(targets) else [0] * len(targets)
@@ -415,7 +428,10 @@ class _MergedColumn(NamedTuple):
 
 
 def recode_to_common_binning(models: Sequence[Any], encoder: InputEncoder) -> list[TreeEnsemble]:
-    """Return the trees of several fitted models, recoded to a common binning with the encoder's categories."""
+    """Return the trees of fitted models, recoded to one binning with the categories of `encoder`.
+
+    Raise ValueError if a column would have too many bins.
+    """
     binnings = [model._ensemble.binning for model in models]
     thresholds = _common_thresholds(models)
     kinds = binnings[0].is_categorical
@@ -442,13 +458,13 @@ def recode_to_common_binning(models: Sequence[Any], encoder: InputEncoder) -> li
 
 
 def recode_trees(trees: TreeEnsemble, binning: Binning, old_codes: dict[int, NDArray[np.intp]]) -> TreeEnsemble:
-    """Return the trees recoded to `binning`; `old_codes` has, by feature, the old bin code of each new code."""
+    """Return the trees with bin codes of `binning`; `old_codes` has, by feature, the old code of each new code."""
     out = recoded(trees, binning, old_codes)
     return LinearEnsemble(out, trees.linear) if isinstance(trees, LinearEnsemble) else out
 
 
 def extend_categories(model: Any, trees: TreeEnsemble, encoder: InputEncoder) -> TreeEnsemble:
-    """Return the trees with a binning that has codes for the new categories of an extended encoder."""
+    """Return a fitted model's trees with bin codes for new categories of `encoder`, which extends the model's."""
     binning, old_codes = trees.binning, {}
     category_codes = list(binning.category_codes)
     for f in np.flatnonzero(binning.is_categorical).tolist():
@@ -468,7 +484,7 @@ def extend_categories(model: Any, trees: TreeEnsemble, encoder: InputEncoder) ->
 
 
 def _common_thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
-    """Return each feature's thresholds of the first model if all are equal, otherwise all that trees use."""
+    """Return each feature's bin edges: of the first model if all are equal, otherwise all edges that trees use."""
     every = [model._ensemble.binning.thresholds for model in models]
     if all(all(map(np.array_equal, every[0], thresholds)) for thresholds in every[1:]):
         return every[0]
@@ -477,9 +493,10 @@ def _common_thresholds(models: Sequence[Any]) -> list[NDArray[np.float64]]:
 
 
 def _merge_codes(models: Sequence[Any], feature: int, encoder: InputEncoder) -> _MergedColumn:
-    """Return the coarsest codes of a feature that distinguish all categories that any model distinguishes.
+    """Return the coarsest codes of a categorical feature that separate what any of the models separates.
 
-    Code 0 is for missing values.
+    `encoder` has the categories of all models. Code 0 is for missing values. Raise ValueError if models treat fractions
+    as codes differently.
     """
     column = int(models[0]._column_of[feature])
     categories = encoder.categories[column]
@@ -501,7 +518,10 @@ def _merge_codes(models: Sequence[Any], feature: int, encoder: InputEncoder) -> 
 
 
 def _code_positions(encoder: InputEncoder, column: int, categories: list[Any] | None, n_positions: int) -> list[float]:
-    """Return the position that a model's own encoder gives to each category of a column, (n_categories,)."""
+    """Return the code that a model's `encoder` gives to each of `categories` of a column, (n_categories,).
+
+    If `categories` is None, the codes are 0 to `n_positions` - 1.
+    """
     if categories is None:
         return [float(position) for position in range(n_positions)]
     positions = {category: float(position) for position, category in enumerate(encoder.categories[column] or [])}
@@ -516,7 +536,7 @@ def _column_label(encoder: InputEncoder, column: int) -> str:
 
 
 def slice_rounds(model: Any, chosen: slice) -> Any:
-    """Return a copy of a fitted model that has only the rounds in the slice `chosen`, and an equal baseline."""
+    """Return a copy of a fitted model with only the rounds in the slice `chosen`, and the baseline unchanged."""
     trees = model._ensemble
     per_round = trees.trees_per_round
     rounds = np.arange(trees.n_trees // per_round)[chosen]

@@ -171,14 +171,17 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return self._has_class_shares or self._targets is not None or self._loss.link == IDENTITY
 
     def _inverse_link(self, raw: Array) -> Array:
-        """Return the predictions of raw predictions of one target, (n_rows,), for the last class in classification."""
+        """Return the prediction for each raw prediction of one target, (n_rows,): a number, or a probability.
+
+        In classification, it is the probability of the last class.
+        """
         if self._targets is not None:
             return raw
         predicted: Array = self._loss.predict(raw[:, None])
         return predicted if predicted.ndim == 1 else predicted[:, -1]
 
     def _contribution_scale(self) -> float:
-        """Return the factor that turns the sum of the trees' values into a prediction."""
+        """Return the factor that turns the sum of the trees' values into a prediction: 1, or 1 / n_trees for means."""
         return 1 / self._ensemble.n_trees if self._combination == "mean" else 1.0
 
     def permutation_importance(
@@ -211,7 +214,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return permutation_importance(self, X, y, sample_weight, n_repeats, random_state)
 
     def _score_of_raw(self, raw: Array, y: Array, weight: Array) -> float:
-        """Return the score of raw predictions, (n_rows, n_outputs), for encoded targets."""
+        """Return accuracy or R2 for raw predictions, (n_rows, n_outputs), and encoded targets `y`."""
         return score_of_predictions(self._loss.predict(raw), y, weight, of_classes=hasattr(self, "classes_"))
 
     @property
@@ -252,7 +255,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
         return importances / importances.sum() if importances.any() else importances
 
     def _part_importances(self) -> Array:
-        """Return the importance of each of `feature_parts_`, normalised to sum to 1."""
+        """Return the total gain of the splits on each of `feature_parts_`, normalised to sum to 1, (n_parts,)."""
         gain = self._ensemble.feature_importances("gain").astype(np.float64)
         return gain / gain.sum() if gain.sum() > 0 else gain
 
@@ -369,7 +372,7 @@ class TreeModel(SavedEnsemble, BaseFastens):
     # Show trees --------------------------------------------------
 
     def _names(self) -> Names:
-        """Return the names of the columns, categories and classes of the fitted table."""
+        """Return the names of the features that trees split on, and of their categories and the classes."""
         self._check_fitted()
         classes = getattr(self, "classes_", None) if self._has_class_shares else None
         is_category = self._is_categorical | np.isin(self._column_of, self._encoder.ordered)
@@ -423,7 +426,7 @@ CATEGORIES = NONE | Rule(
 
 
 def check_no_constraints(model: Any) -> None:
-    """Raise ValueError for constraints that are given together with an `estimator`, which would ignore them."""
+    """Raise ValueError if a constraint and an `estimator`, which would ignore it, are both set."""
     for name in CONSTRAINTS if model.estimator is not None else ():
         if getattr(model, name) is not None:
             raise ValueError(
@@ -432,10 +435,10 @@ def check_no_constraints(model: Any) -> None:
 
 
 def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] | None:
-    """Return the monotonic constraint of each feature: 1, -1 or 0; None if there are no constraints.
+    """Return the monotonic constraint of each feature of the trees: 1, -1 or 0; None without constraints.
 
     If `by_class` is True, constraints of three or more classes have a row for each class; otherwise they raise
-    ValueError.
+    ValueError. So do constraints on texts and lists.
     """
     classes = vars(model).get("classes_", [])
     signs = _constraint_signs(model)
@@ -463,18 +466,21 @@ def monotone_columns(model: Any, *, by_class: bool = False) -> NDArray[np.int8] 
 
 
 def _constraint_signs(model: Any) -> NDArray[np.int8] | None:
-    """Return each column's monotonic constraint, 1, -1 or 0, with a row per class if set by class; None without any."""
+    """Return each column's monotonic constraint, 1, -1 or 0, with a row per class if set by class; None without any.
+
+    Raise ValueError if `monotonic_cst` is invalid.
+    """
     classes = vars(model).get("classes_")
     classes = None if isinstance(classes, list) else classes
     constraints = getattr(model, "monotonic_cst", None)
     kinds = model._encoder.is_categorical
     kinds[list(model._encoder.ordered)] = False
-    return monotone_signs(constraints, _columns(model), kinds, classes)
+    return monotone_signs(constraints, _column_lookup(model), kinds, classes)
 
 
 def path_rules(model: Any) -> dict[str, Any]:
-    """Return the interaction constraints as keyword arguments of the growth parameters of both engines."""
-    max_on_path, groups = interaction_groups(model.interaction_cst, _columns(model))
+    """Return the interaction constraints as keyword arguments of the growth parameters of boosting and forests."""
+    max_on_path, groups = interaction_groups(model.interaction_cst, _column_lookup(model))
     return {
         "max_features_on_path": max_on_path,
         "feature_groups": None if groups is None else groups[:, model._column_of],
@@ -482,12 +488,12 @@ def path_rules(model: Any) -> dict[str, Any]:
 
 
 def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | None:
-    """Return the probabilities with which columns are drawn, or None if they are equal.
+    """Return the relative probability, at most 1, of drawing each feature of the trees; None without weights.
 
-    Raises ValueError if all columns are used, because the weights would then have no effect. If `up` is True, fractions
-    of the columns are rounded up.
+    Raise ValueError if `feature_weights` differ but all columns are used, because they would then have no effect. If
+    `up` is True, fractions of the columns are rounded up.
     """
-    chances = feature_chances(model.feature_weights, _columns(model))
+    chances = feature_chances(model.feature_weights, _column_lookup(model))
     if chances is None:
         return None
     n_features = len(model._column_of)
@@ -502,8 +508,8 @@ def column_chances(model: Any, *, up: bool = False) -> NDArray[np.float64] | Non
 
 
 def column_constraints(model: Any) -> dict[str, Any]:
-    """Return the column constraints that a fitted model's trees obey, by parameter, in a comparable form."""
-    columns = _columns(model)
+    """Return constraints and excluded columns that a model's parameters set, by parameter, in a comparable form."""
+    columns = _column_lookup(model)
     signs = _constraint_signs(model)
     on_path, groups = interaction_groups(getattr(model, "interaction_cst", None), columns)
     chances = feature_chances(getattr(model, "feature_weights", None), columns)
@@ -515,7 +521,7 @@ def column_constraints(model: Any) -> dict[str, Any]:
 
 
 def check_same_rules(model: Any) -> None:
-    """Raise ValueError if a warm start would add trees with different constraints, bins or categories."""
+    """Raise ValueError if a warm start changes constraints, bins or category options since the last fit."""
     last = copy(model)
     vars(last).update(getattr(model, "_parameters_before", {}))
     parameters = {name: (getattr(last, name), getattr(model, name)) for name in _KEPT if hasattr(model, name)}
@@ -533,7 +539,7 @@ def check_same_rules(model: Any) -> None:
             )
 
 
-def _columns(model: Any) -> ColumnLookup:
-    """Return the lookup of the columns of X by name or index."""
+def _column_lookup(model: Any) -> ColumnLookup:
+    """Return an object that finds columns of X by name or index, and reads parameters with a value by column."""
     encoder = model._encoder
     return ColumnLookup(model.n_features_in_, encoder.names)
