@@ -140,7 +140,7 @@ class SetCalibration:
         return prediction_sets if len(prediction_sets) > 1 else prediction_sets[0]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the scores, the group labels and other conditions as arrays to save."""
+        """Return the held-out scores, their type, and the calibration's groups or covariate shift as arrays to save."""
         arrays = {f"{PREFIX}conformity": np.array(SET_SCORES.index(self.score.name))}
         for target, scores in enumerate(self.held_out):
             arrays |= scores.to_arrays(f"{PREFIX}{target}.")

@@ -254,7 +254,7 @@ class GradientBoostingSurvival(BoostedTrees):
         return bool(self._as_fitted().loss == "cox")
 
     def _own_metric(self, name: str, loss: Loss) -> OwnMetric:
-        """Return the function from scored rows to the concordance index over the rows of all ranks."""
+        """Return the function that computes the concordance index of scored rows; `name` and `loss` are ignored."""
         return lambda rows: self._score_of_raw(*gathered(self._comm, [rows.raw.T, rows.y, rows.weight]))
 
     def _learn_from_rounds(self, rounds: Rounds, n_rounds: int) -> None:

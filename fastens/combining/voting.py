@@ -52,7 +52,7 @@ MAX_COST = 3.0
 
 
 def _with_deadline(spec: MemberSpec, deadline: float) -> MemberSpec:
-    """Return a member whose boosting stops at `deadline`, a time of `time.monotonic`; others are unchanged."""
+    """Return a boosted member that stops at `deadline`, a monotonic time; others, or with callbacks, are unchanged."""
     if not isinstance(spec.estimator, BoostedTrees) or spec.estimator.callbacks is not None:
         return spec
     return replace(spec, estimator=clone(spec.estimator).set_params(callbacks=[Deadline(deadline)]))

@@ -305,7 +305,7 @@ class WeightedSpace:
         return map(self._hypothesis_codes, self._voting_cells().tolist())
 
     def _voting_cells(self) -> NDArray[np.intp]:
-        """Return the cube cells of the hypotheses with a positive posterior, or of all hypotheses with noise."""
+        """Return the indices of hypotheses that vote: with positive posterior if `noise` is 0, otherwise all."""
         return np.flatnonzero(self._posterior) if self.noise == 0 else np.arange(len(self._posterior))
 
     def posterior(self) -> Floats:

@@ -614,7 +614,7 @@ class MultinomialLikelihood(DirichletLikelihood):
             out[first : first + len(scores)] += scores
 
     def check(self, n_classes: int, n_features: int) -> None:
-        """Raise ValueError if the arrays read from a file do not match the number of events."""
+        """Raise ValueError if arrays read from a file are malformed, or their number of events is not `n_features`."""
         super().check(n_classes, n_features)
         if self.sizes.tolist() != [n_features]:
             raise ValueError("the numbers of events do not match the columns")

@@ -243,5 +243,5 @@ def _shorten(text: str) -> str:
 
 
 def _individual_score_text(inspection: Inspection, name: str) -> str:
-    """Format the individual score of a column, or NO_VALUE if it has none."""
+    """Format the score with which column `name` alone predicts the target; NO_VALUE if it has none."""
     return score_text(score_name(inspection.target), inspection.alone[name]) if name in inspection.alone else NO_VALUE
