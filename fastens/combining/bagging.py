@@ -377,7 +377,7 @@ class BaseBagging(BaseOneEstimator):
         return replace(bag, sample_weight=weight, weight_unit=None)
 
     def _route(self, metadata: dict[str, Any], rows: GivenRows) -> dict[str, dict[str, Any]] | None:
-        """Return the routed metadata without sample weights, which determine the bags instead."""
+        """Return each member's metadata for `fit`, without sample weights; None if routing is disabled."""
         # Weights determine the bags; members receive the weights of their bag.
         return super()._route({name: value for name, value in metadata.items() if name != "sample_weight"}, rows)
 

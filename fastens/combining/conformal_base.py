@@ -188,7 +188,7 @@ class BaseConformal(BaseOneEstimator):
         return member, responses, predicted_rows
 
     def _calibration_folds(self, data: MemberData, rows: GivenRows) -> tuple[MemberData, list[Fold]]:
-        """Return the data and its folds; a prefit estimator has one fold that holds out all rows and trains on none."""
+        """Return the data, which subclasses may change, and its folds; if prefit, one fold holds out all rows."""
         if self._is_prefit:
             return data, [(np.arange(0), np.arange(data.n_rows))]
         return data, [self._split(data)] if self.cv is None and data.groups is None else self._folds(data, rows)
@@ -439,7 +439,7 @@ class BaseConformal(BaseOneEstimator):
 
 
 def _weight_below(calibration: HeldOut, new: HeldOut, columns: tuple[int, int] | None) -> tuple[Array, Array]:
-    """Return, for each new row, the weight of calibration rows with lower scores, and the total weight.
+    """Return, for each new row, the weight of lower scores in its group and class, and the total weight of these.
 
     The total includes the new row's weight. `columns` are the indices of the lower and upper quantiles in the scores of
     regressors; None for classifiers.

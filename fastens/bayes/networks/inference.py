@@ -361,7 +361,7 @@ def evidence_factor(network: NetworkData, variable: int, unknown: set[int], code
 
 
 def row_blocks(network: NetworkData, component: Component) -> Iterator[NDArray[np.intp]]:
-    """Yield the row indices of a component in blocks, so that the joint tables of a block fit the cache."""
+    """Yield, in blocks that fit the cache, the indices of rows that lack the component's connected variables."""
     n_cells = min(np.prod(network.sizes[list(component.variables)], dtype=np.float64), JOINT_CELLS)
     n_moments = (1 + len(network.continuous.intersection(component.touched))) ** 2
     step = max(1, BLOCK_CELLS // (max(int(n_cells), 1) * n_moments))

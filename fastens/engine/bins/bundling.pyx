@@ -202,7 +202,7 @@ cdef void _renumber_part(void* rows, int32_t part, int32_t n_parts) noexcept nog
 cdef void _renumber(
     const Joining* job, const Bundle* bundle, const Candidate* feature, const uint8_t* number
 ) noexcept nogil:
-    """Replace each row's combination in parallel by the new one, `number`, of its pair with the feature's code."""
+    """Replace each row's code in the bundle by its new code: `number` of the old code and the feature's code."""
     cdef RowPass over = RowPass(job, bundle, feature, number, 0, job.n_rows)
     parallel_for(_renumber_part, &over, _threads_for(job, job.n_rows))
 

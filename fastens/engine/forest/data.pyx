@@ -345,7 +345,7 @@ cdef int32_t _mark_excluded(ForestData data, features, uint64_t* mask):
 
 
 cdef list open_branches_of(const Workspace* roots, const Sample* sample):
-    """Return a tuple for each open node in `roots`, in the form that `TreeWorker.open_branches` documents."""
+    """Return (node, rows of all ranks, local rows, node bytes, mask bytes) of each node that is still to be split."""
     cdef const Open* root
     cdef Py_ssize_t n_bytes = roots.search.n_mask_words * sizeof(uint64_t)
     cdef uint32_t[::1] rows

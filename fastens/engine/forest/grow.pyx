@@ -229,7 +229,7 @@ cdef class TreeWorker:
         return True
 
     cdef bint _add_root(self) noexcept nogil:
-        """Create and open the root of the next tree or branch; return False if memory or a reduction fails."""
+        """Queue the root of the next tree or of an unfinished branch; return False if memory or a reduction fails."""
         cdef const Order* order = &self.orders.each[self.buffer.n_trees]
         cdef Open root
         cdef int64_t total

@@ -145,7 +145,7 @@ cdef void _add_children(Workspace* ws, int32_t id) noexcept nogil:
 
 
 cdef void _add_sums_of_children(Workspace* ws, int32_t parent, int32_t left) noexcept nogil:
-    """Set the sums of both children for all outputs; `parent` and `left` are node indices."""
+    """Set the gradient sums of both children for all outputs: the left sums, and the parent's minus these."""
     cdef Py_ssize_t k = ws.n_outputs, o
     for o in range(k):
         ws.sums_of_nodes[left * k + o] = ws.left_sums_of_nodes[parent * k + o]

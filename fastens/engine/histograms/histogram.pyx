@@ -325,7 +325,7 @@ cdef inline void _add_sparse_rows(
     const Table* table, const Quantised* gradients, const uint32_t* rows, Py_ssize_t n_rows, Range columns,
     uint64_t* cells,
 ) noexcept nogil:
-    """Add the words of sparse rows to the packed cells of their stored codes, in the range of cells `columns`."""
+    """Add the packed gradients of sparse rows to the cells of their stored codes in the cell range `columns`."""
     cdef Py_ssize_t i
     cdef int64_t k = 0, end = 0
     cdef uint64_t word

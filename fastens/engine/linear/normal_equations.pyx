@@ -206,7 +206,7 @@ cdef inline float64_t rounding_constant(float64_t bound) noexcept nogil:
 
 
 cdef void start_line(Leaf* leaf, const Line* line) noexcept nogil:
-    """Set the ranges and slopes (0) of a leaf's terms; replace the leaf's ranges by midpoints and 1 / half range."""
+    """Set a leaf's slopes to 0 and copy its feature ranges, which then become midpoints and 1 / half range."""
     cdef Py_ssize_t j
     cdef float64_t half
     for j in range(leaf.k):

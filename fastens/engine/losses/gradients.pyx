@@ -138,7 +138,7 @@ cdef void _write_residual_gradients(
 cdef void _write_block_gradients(
     const Rows* rows, const double* y, Py_ssize_t first, Py_ssize_t n, float32_t* g, float32_t* h
 ) noexcept nogil:
-    """Write gradients and hessians of n rows from index `first` on, whose targets are `y`, to `g` and `h`."""
+    """Write the gradients of n rows from `first` on to `g`, and the hessians to `h` unless they are always 1."""
     if rows.loss == BINARY_LOG_LOSS:
         binary_gradients(y, rows.raw + first, n, g, h)
     elif rows.loss == MULTICLASS_LOG_LOSS:

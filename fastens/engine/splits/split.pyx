@@ -511,7 +511,7 @@ cdef float64_t _full_gain(const Scan* scan) noexcept nogil:
 
 
 cdef inline float64_t _least_gain(const Scan* scan, float64_t worth) noexcept nogil:
-    """Return a bound: splits with a scan gain up to it have a full gain (children minus parent) below `worth`.
+    """Return a bound on the gain that the threshold loops compute: up to it, the full gain is below `worth`.
 
     The bound includes a safety margin: for sums of at most 2**25 hessian steps, rounding errors are at most 2**-37 of
     the gains or of the scores.

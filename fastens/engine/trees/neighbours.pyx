@@ -312,7 +312,7 @@ cdef struct RangeUpdate:
 cdef inline void _update_ranges(
     const RangeUpdate* rows, Py_ssize_t row, const value_t* x, float64_t* low, float64_t* high
 ) noexcept nogil:
-    """Raise `low` or lower `high` by one row, whose record has codes of one or two bytes, and its values `x`."""
+    """At each numeric split on a row's path, raise `low` to its value if it goes left, else lower `high` to it."""
     cdef const uint8_t* record = rows.records + row * rows.record_stride
     if rows.code_size == 1:
         _update_row_ranges(&rows.splits, record, x, rows.column_stride, low, high)

@@ -260,7 +260,7 @@ def plain_table(table: Any) -> Any:
 
 
 def unmasked(values: Any, name: str) -> NDArray[Any]:
-    """Return targets or weights as an array; raise ValueError that calls them `name` if a value is masked."""
+    """Return targets or weights as an array; raise ValueError for masked values or ragged rows."""
     if isinstance(values, np.ma.MaskedArray) and (rows := np.argwhere(np.ma.getmaskarray(values))).size:
         raise ValueError(f"{name} must not have masked values; row {rows[0, 0]} has one.")
     try:

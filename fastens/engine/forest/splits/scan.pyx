@@ -237,7 +237,7 @@ cdef inline void _count_stored_codes(
 cdef inline void _move_row(
     const Cells* to, const Entry* entry, uint32_t code, uint32_t zero, Py_ssize_t n_words, bint marked
 ) noexcept nogil:
-    """Move a row's word from the cell of code `zero` to the cell of its code, and mark the code if `marked`."""
+    """Move a row's packed statistics from the cell of code `zero` to the cell of `code`; mark `code` if `marked`."""
     cdef Py_ssize_t offset = 0 if n_words == 1 else entry.offset
     to.cells[code * n_words + offset] += entry.word
     to.cells[zero * n_words + offset] -= entry.word
