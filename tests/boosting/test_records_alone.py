@@ -43,8 +43,10 @@ def fitted(kind, options, table):
 @pytest.mark.parametrize("case", CASES)
 def test_models_are_the_same(case, monkeypatch):
     whole = fitted(*CASES[case])
-    n_read, read = [], NearColumns._read
-    monkeypatch.setattr(NearColumns, "_read", lambda self, feature: (n_read.append(feature), read(self, feature)))
+    n_read, read = [], NearColumns._copy_if_useful
+    monkeypatch.setattr(
+        NearColumns, "_copy_if_useful", lambda self, feature: (n_read.append(feature), read(self, feature))
+    )
     monkeypatch.setattr("fastens.boosting.rounds.MAX_COLUMNS", 0)
     model = fitted(*CASES[case])
     assert n_read
