@@ -68,7 +68,7 @@ def sides_of_thresholds():
     binning = learn_binning(X[:10_000])
     grower = ForestGrower(binning.transform(X[:3000]), number_target(X[:3000, 0] * X[:3000, 1]), ForestParameters())
     [tree] = grower.grow([TreeSample(None, None, 0)])
-    return midpoints._middles, tree, binning.transform(X), X, 1
+    return midpoints._split_midpoints, tree, binning.transform(X), X, 1
 
 
 @pytest.mark.slow
