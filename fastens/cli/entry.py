@@ -153,7 +153,7 @@ def _run_with_status(argv: Sequence[str] | None) -> int:
 
 @contextmanager
 def _raise_on_sigterm() -> Iterator[None]:
-    """Raise _Terminated on SIGTERM in the context, if this is the main thread and there is no other handler."""
+    """Raise _Terminated on SIGTERM in the context, if this is the main thread without another handler."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield

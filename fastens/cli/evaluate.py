@@ -77,7 +77,7 @@ def _print_parts(
 
 
 def drop_unlabelled_rows(table: pa.Table, target: str | None, weight: str | None) -> tuple[pa.Table, list[str]]:
-    """Return rows with a target and a positive weight, all if there is no target column, and a note on the others."""
+    """Return rows with a target and a positive weight, all without a target column, and a note on the others."""
     if target not in table.column_names:
         return table, []
     with_targets, notes = drop_missing_targets(table, str(target), DROP)

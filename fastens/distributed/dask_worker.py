@@ -185,7 +185,7 @@ async def close_session(key: Key, dask_worker: Any) -> None:
 
 
 async def renew_session(key: Key, dask_worker: Any) -> None:
-    """Extend the deadline at which a session gives up its fit; raise KeyError if there is no such session."""
+    """Extend the deadline at which a session gives up its fit; raise KeyError for an unknown session."""
     _sessions(dask_worker)[key].mailbox.renew()
 
 
@@ -209,7 +209,7 @@ def store_partition(key: Key, table: str, number: int, names: Sequence[str], *va
     """Store partition `number` of a table in the session with this key; return its number of rows.
 
     `values` are the table and its per-row arguments, called `names`. Dask then
-    releases its own reference, so there is no second copy in memory.
+    releases its own reference, so memory holds one copy only.
     """
     return _find_session(key).store_partition(table, number, dict(zip(names, values, strict=True)))
 

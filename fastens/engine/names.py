@@ -116,7 +116,7 @@ def have_numbers(names: Sequence[Any] | None) -> bool:
 
 
 def texts_of(names: Sequence[Any] | None) -> list[str] | None:
-    """Return the names as distinct strings for display and export; None if there are no names, or only 0, 1, 2, ..."""
+    """Return the names as distinct strings for display and export; None without names, or with only 0, 1, 2, ..."""
     if names is None or are_positions(names):
         return None
     texts = list(map(str, names))

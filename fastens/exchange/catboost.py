@@ -242,7 +242,7 @@ class _Features:
         raise refuse(_ADVICE if kind == "OnlineCtr" else f"a split of the type {kind[:40]!r} cannot be read")
 
     def _column(self, feature_type: str, split: dict[str, Any]) -> int:
-        """Return the column of a split of type "float" or "cat"; raise ModelFileError if there is no such feature."""
+        """Return the column of a split of type "float" or "cat"; raise ModelFileError for an unknown feature."""
         key = feature_type, part(split, f"{feature_type}_feature_index", int)
         if key not in self.column:
             raise refuse(f"{feature_type}_feature_index={key[1]} is not a feature of the model")

@@ -42,7 +42,7 @@ class Rule:
 
 
 def whole(low: int, high: int | None = None) -> Rule:
-    """Return a rule for integers from `low` to `high`, both inclusive; if `high` is None, there is no maximum."""
+    """Return a rule for integers from `low` to `high`, both inclusive; if `high` is None, without a maximum."""
     text = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
 
     def holds(value: Any) -> bool:

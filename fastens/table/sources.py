@@ -325,7 +325,7 @@ def _iter_selected_rows(reader: Reader, rows: NDArray[np.intp], columns: list[st
 def _join_column(parts: list[Any], arrow_type: Any) -> NDArray[Any]:
     """Return the parts of a column, which are Arrow arrays, as one NumPy array; dictionaries are decoded to objects.
 
-    `arrow_type` is the type of the column, which is used if there are no parts.
+    `arrow_type` is the type of the column, which is used without parts.
     """
     arrow = _import_arrow()
     if not parts or not arrow.types.is_dictionary(parts[0].type):

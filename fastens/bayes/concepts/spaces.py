@@ -332,7 +332,7 @@ class WeightedSpace:
 def general_without_positives(negatives: Codes, sizes: Sequence[int], limit: int) -> Codes:
     """Return the most general conjunctions that cover no negative example, as codes of shape (n, n_attributes).
 
-    They are the general boundary if there are no positive examples. Raises TooManyError if there are more than `limit`.
+    Without positive examples, they are the general boundary. Raises TooManyError if there are more than `limit`.
     """
     first = np.concatenate([[0], np.cumsum(sizes)]).tolist()
     attribute = np.repeat(np.arange(len(sizes)), sizes)

@@ -319,7 +319,7 @@ class FiniteHypothesisLearner(BaseFastens):
     # Saving --------------------------------------------------
 
     def _encoder_state(self) -> dict[str, Any]:
-        """Return an empty state for the model file, because there are no columns."""
+        """Return an empty state for the model file, because the model has no columns."""
         return {}  # there are no columns; the labels are parameters
 
     def _restore_encoder(self, state: dict[str, Any]) -> None:

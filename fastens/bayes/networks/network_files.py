@@ -208,7 +208,7 @@ def _build_network(
 ) -> NetworkData:
     """Return the network with these values by variable, and parents and tables by variable.
 
-    Raises BIFError if there are no variables or one has no table, and ValueError if the network is inconsistent.
+    Raises BIFError without variables or if one has no table, and ValueError if the network is inconsistent.
     """
     if not states:
         raise BIFError("the network must have at least one variable.")

@@ -79,7 +79,7 @@ class FamilyScores:
     def parent_gains(self, additions: Iterable[Addition]) -> list[float]:
         """Return for each pair (family, one of its parents) the score of the family minus its score without the parent.
 
-        Both scores use the rows in which the family is known. The gain is -inf if there are no such rows.
+        Both scores use the rows in which the family is known. Without such rows, the gain is -inf.
         """
         additions = list(additions)
         if self._is_complete:

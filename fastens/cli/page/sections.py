@@ -52,8 +52,8 @@ def scores(values: Scores, constant: Scores | None, hint: str) -> Html:
     tiles = []
     for name, value in values.items():
         other = (constant or {}).get(name)
-        beside = "" if other is None else f"constant prediction {score_text(name, other)}"
-        lines = (("name", name), ("value", score_text(name, value)), ("beside", beside))
+        reference = "" if other is None else f"constant prediction {score_text(name, other)}"
+        lines = (("name", name), ("value", score_text(name, value)), ("beside", reference))
         tiles.append(element("div", (element("div", text, class_=of) for of, text in lines), class_="card tile"))
     return section("scores", "Scores", hint, element("div", tiles, class_="tiles"))
 

@@ -241,7 +241,7 @@ cdef void free_buffer(TreeBuffer* buffer) noexcept nogil:
 cdef _copy_to_array(const void* first, Py_ssize_t n_elements, dtype):
     """Return a new array of this dtype with a copy of the n_elements elements at the address `first`."""
     array = np.empty(n_elements, dtype)
-    if n_elements > 0:      # `first` may be NULL if there are no rows
+    if n_elements > 0:      # without rows, `first` may be NULL
         memcpy(<void*><size_t>array.ctypes.data, first, array.nbytes)
     return array
 

@@ -287,7 +287,7 @@ cdef void _search_group(void* job, Py_ssize_t group, int32_t thread) noexcept no
 
 
 cdef const Room* _best_workspace(const Room* rooms, int32_t n_threads) noexcept nogil:
-    """Return the workspace with the best stump of all threads; its feature is -1 if there is no split."""
+    """Return the workspace with the best stump of all threads; its feature is -1 without a split."""
     cdef const Room* best = NULL
     cdef int32_t t
     for t in range(n_threads):
@@ -365,7 +365,7 @@ cdef class StumpFinder:
         self.rows.classes = &classes[0]
 
     cdef _allocate_rooms(self):
-        """Allocate a workspace for each thread; raise MemoryError if there is no memory."""
+        """Allocate a workspace for each thread; raise MemoryError if memory runs out."""
         cdef Py_ssize_t codes = self.rows.most_codes, n_classes = self.rows.n_classes
         cdef Py_ssize_t cells = self.rows.at_once * codes * n_classes
         cdef int32_t t
